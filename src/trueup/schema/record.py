@@ -1,0 +1,312 @@
+"""The record: the typed result of one run. `record.json` is this value in JSON, schema_version 1.
+
+Counts are of one optimizer step unless they say otherwise; shares and fractions lie in [0, 1]; `None` means
+"not observed", never "zero". Values that differ between ranks are those of the lowest rank that reported, and
+`ranks` says who reported.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from trueup.schema.finding import Finding
+from trueup.schema.layer import Layer
+
+SCHEMA_VERSION = 1
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """Base of the values inside a record."""
+
+
+class Exit(Part):
+    code: int | None = None
+    """Exit code as a shell would give it (128 + signal for a death by signal)."""
+    signal: str | None = None
+    reason: str | None = None
+    """`timeout`, `steps reached`, `interrupted`, or the last line of the fatal exception."""
+
+
+class Rank(Part):
+    rank: int
+    local_rank: int | None = None
+    world_size: int | None = None
+    host: str = ""
+    pid: int = 0
+    exit: Exit = Exit()
+    error: str | None = None
+    """Type and message of the uncaught exception with its chain, innermost user line last."""
+    trained: bool = False
+    """True when the process made an optimizer step or a backward pass."""
+    steps: int = 0
+    process_group: str | None = None
+    """Backend of torch.distributed's default group; None when never initialised."""
+
+
+class Applied(Part):
+    """One event in which a layer of the stack was applied or changed."""
+
+    layer: Layer
+    event: str
+    module: str | None = None
+    at: str | None = None
+    detail: dict[str, Any] = {}
+    rank: int = 0
+
+
+class Recompile(Part):
+    reason: str
+    at: str | None = None
+    """The user's line under which the recompile happened."""
+    count: int = 1
+    function: str | None = None
+    """Compiled function, `name (file:line)`."""
+
+
+class GraphBreak(Part):
+    reason: str
+    at: str | None = None
+    count: int = 1
+    kind: str | None = None
+    """Dynamo's graph-break type."""
+
+
+class Blocks(Part):
+    total: int = 0
+    compiled: int = 0
+    names: tuple[str, ...] = ()
+    """Class names of the blocks."""
+
+
+class LimitHit(Part):
+    function: str
+    limit: str
+    """`recompile_limit` or `accumulated_recompile_limit`."""
+    reason: str | None = None
+    """The last guard that failed."""
+
+
+class Compile(Part):
+    fraction: float | None = None
+    """Share of parameter-owning modules' parameters that ran inside compiled graphs in the last sampled step."""
+    blocks: Blocks = Blocks()
+    graphs: int = 0
+    regions_per_step: int | None = None
+    """Calls of compiled regions in the last sampled step, by the profiler."""
+    recompiles: tuple[Recompile, ...] = ()
+    breaks: tuple[GraphBreak, ...] = ()
+    limits: tuple[LimitHit, ...] = ()
+    failures: tuple[str, ...] = ()
+    frames: int = 0
+    """Frames that Dynamo started to compile."""
+    checkpoints_in_graph: int = 0
+    """Activation checkpoints that Dynamo captured as one operator inside its graphs."""
+    seconds: float | None = None
+    cache_hits: int = 0
+    cache_misses: int = 0
+    eager_modules: dict[str, int] = {}
+    """Class → calls of modules that own parameters and ran outside every graph in the last sampled step."""
+    root_eager: bool | None = None
+    """True when the outermost module's own forward ran as plain Python in the last sampled step."""
+    entries: tuple[str, ...] = ()
+    """Classes or functions handed to torch.compile or Module.compile."""
+
+
+class Kernel(Part):
+    name: str
+    """Name from the table in `trueup/attention`: `sdpa-flash-cpu`, `sdpa-math`, `eager`, ..."""
+    calls: int
+    share: float
+    op: str | None = None
+    """The operator or device kernel that was seen."""
+
+
+class Attention(Part):
+    requested: str | None = None
+    kernels: tuple[Kernel, ...] = ()
+    fused_fraction: float | None = None
+    """Share of attention calls that ran a fused kernel in the sampled steps."""
+    masks: dict[str, int] = {}
+    """What the attention masks of the sampled calls were: `none`, `all-ones`, `causal`, `other`, ... → calls."""
+    toggles: dict[str, bool] = {}
+    """Global SDPA switches at the last sample: `flash`, `mem_efficient`, `math`, `cudnn`."""
+
+
+class Sharding(Part):
+    strategy: str | None = None
+    """`FSDP2`, `HSDP`, `FSDP1/FULL_SHARD`, `DDP`, `ZeRO-3`, `TP`, ... or `none`."""
+    fraction: float | None = None
+    """Share of parameter bytes really split over ranks."""
+    units: int = 0
+    replicas: int | None = None
+    """Ranks that hold the same shard."""
+    collectives: dict[str, int] = {}
+    """Collective → calls in the last sampled step."""
+
+
+class Checkpointing(Part):
+    fraction: float | None = None
+    """Share of blocks whose forward ran again during backward, or was captured as a checkpoint in a graph."""
+    reentrant: bool | None = None
+    calls: int = 0
+
+
+class Precision(Part):
+    matmul: dict[str, float] = {}
+    """dtype → share of matrix-multiply FLOPs in the sampled steps."""
+    parameters: dict[str, float] = {}
+    """dtype → share of parameter elements."""
+    gradients: dict[str, float] = {}
+    optimizer_state: dict[str, float] = {}
+    reduce_dtype: str | None = None
+    unchanged_share: float | None = None
+    """Share of probed weights with a non-zero gradient that an optimizer step left bit-equal."""
+
+
+class Adapter(Part):
+    trainable_fraction: float | None = None
+    names: tuple[str, ...] = ()
+    adapter_parameters: int = 0
+    adapter_trainable: int = 0
+    """How many adapter parameters require a gradient."""
+    adapter_changed: int | None = None
+    """How many adapter parameters changed in a sampled step."""
+
+
+class Memory(Part):
+    peak_bytes: int | None = None
+    """Highest over ranks."""
+    source: str | None = None
+    """`cuda allocator` or `resident set`."""
+    per_rank: dict[str, int] = {}
+
+
+class Training(Part):
+    """What the optimizer really trains; counts of parameter tensors."""
+
+    parameters: int = 0
+    trainable: int = 0
+    in_no_optimizer: tuple[str, ...] = ()
+    """Names of parameters that require a gradient and are in no optimizer."""
+    not_of_model: int = 0
+    """Optimizer parameters that belong to no model seen."""
+    without_gradient: tuple[str, ...] = ()
+    """Names of trainable parameters that had no gradient at the sampled optimizer steps."""
+    unchanged: tuple[str, ...] = ()
+    """Names of parameters that had a gradient and did not change over a sampled optimizer step."""
+    optimizers: tuple[str, ...] = ()
+    accumulation: int | None = None
+    """Backward passes per optimizer step."""
+    observed: bool = False
+
+
+class Actual(Part):
+    compile: Compile = Compile()
+    attention: Attention = Attention()
+    sharding: Sharding = Sharding()
+    checkpointing: Checkpointing = Checkpointing()
+    precision: Precision = Precision()
+    adapter: Adapter = Adapter()
+    memory: Memory = Memory()
+    training: Training = Training()
+
+
+class Launch(Part):
+    requested_world_size: int | None = None
+    """Processes asked for, from the launcher's own arguments and configuration."""
+    world_size: int | None = None
+    """Processes that trained."""
+    launchers: tuple[str, ...] = ()
+    """`torchrun`, `accelerate launch`, ..."""
+    source: str | None = None
+    """Where the requested number stands."""
+
+
+class Steps(Part):
+    count: int = 0
+    seconds: tuple[float, ...] = ()
+    losses: tuple[float | None, ...] = ()
+    grad_norms: tuple[float | None, ...] = ()
+    tokens: tuple[int | None, ...] = ()
+    stride: int = 1
+    """Every how-manieth step is kept in the lists of a long job."""
+
+
+class Sample(Part):
+    """One observed step."""
+
+    step: int
+    rank: int = 0
+    seconds: float | None = None
+    compiled_during: bool = False
+    """True when something was compiled within the step, so that it is not a steady one."""
+    sequence_length: int | None = None
+    blocks_compiled: int | None = None
+    blocks_total: int | None = None
+    fraction: float | None = None
+    kernels: dict[str, int] = {}
+
+
+class Note(Part):
+    """Something the record lacks, or that was observed about the observation itself."""
+
+    what: str
+    ranks: tuple[int, ...] = ()
+
+
+class Record(Part):
+    schema_version: int = SCHEMA_VERSION
+    trueup_version: str = ""
+    command: tuple[str, ...] = ()
+    variant: dict[str, Any] = {}
+    started: str | None = None
+    duration_s: float | None = None
+    exit: Exit = Exit()
+    environment: dict[str, Any] = {}
+    """`python`, `torch`, `packages` {name: version}, `devices`, `variables` (only names that touch the stack)."""
+    launch: Launch = Launch()
+    ranks: tuple[Rank, ...] = ()
+    order: tuple[Applied, ...] = ()
+    requested: dict[str, dict[str, Any]] = {}
+    actual: Actual = Actual()
+    steps: Steps = Steps()
+    samples: tuple[Sample, ...] = ()
+    notes: tuple[Note, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    unknown_fields: int = 0
+    """Fields of a newer trueup that this one did not understand."""
+
+
+class RecordError(ValueError):
+    """A text that is no record."""
+
+
+def record_to_json(record: Record) -> str:
+    """The record as indented JSON text."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=1).decode()
+
+
+def record_from_json(text: str | bytes) -> Record:
+    """Read a record, also of a newer schema: fields this version does not know are dropped and counted."""
+    try:
+        raw = msgspec.json.decode(text)
+        record = msgspec.convert(raw, Record)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise RecordError(f"not a trueup record: {error}") from error
+    return msgspec.structs.replace(record, unknown_fields=record.unknown_fields + unknown_fields(raw, msgspec.to_builtins(record)))
+
+
+def unknown_fields(raw: Any, known: Any) -> int:
+    """Count the keys of `raw` that are absent from `known`, a value of the same shape, at every depth."""
+    if isinstance(raw, dict) and isinstance(known, dict):
+        return sum(unknown_fields(value, known[key]) if key in known else 1 for key, value in raw.items())
+    if isinstance(raw, list) and isinstance(known, (list, tuple)):
+        return sum(unknown_fields(ours, theirs) for ours, theirs in zip(raw, known, strict=False))
+    return 0
+
+
+def record_json_schema() -> dict[str, Any]:
+    """The JSON Schema of `record.json`."""
+    return msgspec.json.schema(Record)

@@ -1,0 +1,70 @@
+"""A variant: what one run changes about the command it is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+SWITCHES: dict[str, tuple[str, ...]] = {
+    "compile": ("off", "eager", "aot_eager", "inductor"),
+    "attention": ("eager", "math", "sdpa", "flash", "mem_efficient", "cudnn"),
+    "checkpointing": ("off",),
+    "sharding": ("off",),
+    "precision": ("fp32",),
+    "adapter": ("off",),
+}
+"""Layers that can be forced from outside, with the values each takes."""
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True):
+    """Forced layers and remedies for one run. The empty variant is the command as it is."""
+
+    name: str = "as is"
+    layers: dict[str, str] = {}
+    """Layer → forced value, each from `SWITCHES`."""
+    remedies: tuple[str, ...] = ()
+    """Ids of remedies to apply in process."""
+    environment: dict[str, str] = {}
+    """Environment variables set for the command."""
+    fingerprint: dict[str, str] = {}
+    """Package → version where the variant was proved; a run warns when it differs."""
+
+
+class VariantError(ValueError):
+    """A variant that cannot be used; the message names the setting to change."""
+
+
+def checked(variant: Variant) -> Variant:
+    """Return `variant` if every forced layer and value is known, else raise VariantError naming the choices."""
+    for layer, value in variant.layers.items():
+        if layer not in SWITCHES:
+            raise VariantError(f"no layer {layer!r} to set; choose from {', '.join(SWITCHES)}")
+        if value not in SWITCHES[layer]:
+            raise VariantError(f"{layer}={value!r} is not a setting; choose from {', '.join(SWITCHES[layer])}")
+    return variant
+
+
+def with_settings(variant: Variant, settings: list[str]) -> Variant:
+    """Add `LAYER=VALUE` settings from a command line to `variant`."""
+    layers = dict(variant.layers)
+    for setting in settings:
+        layer, sign, value = setting.partition("=")
+        if not sign:
+            raise VariantError(f"--set takes LAYER=VALUE, got {setting!r}; for example --set compile=off")
+        layers[layer.strip()] = value.strip()
+    return checked(msgspec.structs.replace(variant, layers=layers))
+
+
+def variant_from_toml(text: str) -> Variant:
+    """Read a variant from TOML text; raises VariantError with the reason when the text is not one."""
+    try:
+        return checked(msgspec.toml.decode(text, type=Variant))
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        raise VariantError(f"not a variant file: {error}") from error
+
+
+def variant_to_toml(variant: Variant) -> str:
+    """Write a variant as TOML text."""
+    fields: dict[str, Any] = msgspec.to_builtins(variant)
+    return msgspec.toml.encode({name: value for name, value in fields.items() if value}).decode()
