@@ -1,1 +1,1 @@
-"""Typed, frozen values that every part of trueup exchanges; no input or output happens here beyond text in and text out."""
+"""Typed, frozen values that every part of trueup exchanges; nothing here reads or writes a file."""

@@ -17,11 +17,7 @@ from trueup.schema.layer import Layer
 SCHEMA_VERSION = 1
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
-    """Base of the values inside a record."""
-
-
-class Exit(Part):
+class Exit(msgspec.Struct, frozen=True, kw_only=True):
     code: int | None = None
     """Exit code as a shell would give it (128 + signal for a death by signal)."""
     signal: str | None = None
@@ -29,7 +25,7 @@ class Exit(Part):
     """`timeout`, `steps reached`, `interrupted`, or the last line of the fatal exception."""
 
 
-class Rank(Part):
+class Rank(msgspec.Struct, frozen=True, kw_only=True):
     rank: int
     local_rank: int | None = None
     world_size: int | None = None
@@ -45,7 +41,7 @@ class Rank(Part):
     """Backend of torch.distributed's default group; None when never initialised."""
 
 
-class Applied(Part):
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
     """One event in which a layer of the stack was applied or changed."""
 
     layer: Layer
@@ -56,7 +52,7 @@ class Applied(Part):
     rank: int = 0
 
 
-class Recompile(Part):
+class Recompile(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     at: str | None = None
     """The user's line under which the recompile happened."""
@@ -65,7 +61,7 @@ class Recompile(Part):
     """Compiled function, `name (file:line)`."""
 
 
-class GraphBreak(Part):
+class GraphBreak(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     at: str | None = None
     count: int = 1
@@ -73,14 +69,14 @@ class GraphBreak(Part):
     """Dynamo's graph-break type."""
 
 
-class Blocks(Part):
+class Blocks(msgspec.Struct, frozen=True, kw_only=True):
     total: int = 0
     compiled: int = 0
     names: tuple[str, ...] = ()
     """Class names of the blocks."""
 
 
-class LimitHit(Part):
+class LimitHit(msgspec.Struct, frozen=True, kw_only=True):
     function: str
     limit: str
     """`recompile_limit` or `accumulated_recompile_limit`."""
@@ -88,7 +84,7 @@ class LimitHit(Part):
     """The last guard that failed."""
 
 
-class Compile(Part):
+class Compile(msgspec.Struct, frozen=True, kw_only=True):
     fraction: float | None = None
     """Share of parameter-owning modules' parameters that ran inside compiled graphs in the last sampled step."""
     blocks: Blocks = Blocks()
@@ -114,7 +110,7 @@ class Compile(Part):
     """Classes or functions handed to torch.compile or Module.compile."""
 
 
-class Kernel(Part):
+class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """Name from the table in `trueup/attention`: `sdpa-flash-cpu`, `sdpa-math`, `eager`, ..."""
     calls: int
@@ -123,7 +119,7 @@ class Kernel(Part):
     """The operator or device kernel that was seen."""
 
 
-class Attention(Part):
+class Attention(msgspec.Struct, frozen=True, kw_only=True):
     requested: str | None = None
     kernels: tuple[Kernel, ...] = ()
     fused_fraction: float | None = None
@@ -134,7 +130,7 @@ class Attention(Part):
     """Global SDPA switches at the last sample: `flash`, `mem_efficient`, `math`, `cudnn`."""
 
 
-class Sharding(Part):
+class Sharding(msgspec.Struct, frozen=True, kw_only=True):
     strategy: str | None = None
     """`FSDP2`, `HSDP`, `FSDP1/FULL_SHARD`, `DDP`, `ZeRO-3`, `TP`, ... or `none`."""
     fraction: float | None = None
@@ -146,14 +142,14 @@ class Sharding(Part):
     """Collective → calls in the last sampled step."""
 
 
-class Checkpointing(Part):
+class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
     fraction: float | None = None
     """Share of blocks whose forward ran again during backward, or was captured as a checkpoint in a graph."""
     reentrant: bool | None = None
     calls: int = 0
 
 
-class Precision(Part):
+class Precision(msgspec.Struct, frozen=True, kw_only=True):
     matmul: dict[str, float] = {}
     """dtype → share of matrix-multiply FLOPs in the sampled steps."""
     parameters: dict[str, float] = {}
@@ -165,7 +161,7 @@ class Precision(Part):
     """Share of probed weights with a non-zero gradient that an optimizer step left bit-equal."""
 
 
-class Adapter(Part):
+class Adapter(msgspec.Struct, frozen=True, kw_only=True):
     trainable_fraction: float | None = None
     names: tuple[str, ...] = ()
     adapter_parameters: int = 0
@@ -175,7 +171,7 @@ class Adapter(Part):
     """How many adapter parameters changed in a sampled step."""
 
 
-class Memory(Part):
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
     peak_bytes: int | None = None
     """Highest over ranks."""
     source: str | None = None
@@ -183,7 +179,7 @@ class Memory(Part):
     per_rank: dict[str, int] = {}
 
 
-class Training(Part):
+class Training(msgspec.Struct, frozen=True, kw_only=True):
     """What the optimizer really trains; counts of parameter tensors."""
 
     parameters: int = 0
@@ -202,7 +198,7 @@ class Training(Part):
     observed: bool = False
 
 
-class Actual(Part):
+class Actual(msgspec.Struct, frozen=True, kw_only=True):
     compile: Compile = Compile()
     attention: Attention = Attention()
     sharding: Sharding = Sharding()
@@ -213,7 +209,7 @@ class Actual(Part):
     training: Training = Training()
 
 
-class Launch(Part):
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
     requested_world_size: int | None = None
     """Processes asked for, from the launcher's own arguments and configuration."""
     world_size: int | None = None
@@ -224,7 +220,7 @@ class Launch(Part):
     """Where the requested number stands."""
 
 
-class Steps(Part):
+class Steps(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 0
     seconds: tuple[float, ...] = ()
     losses: tuple[float | None, ...] = ()
@@ -234,7 +230,7 @@ class Steps(Part):
     """Every how-manieth step is kept in the lists of a long job."""
 
 
-class Sample(Part):
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """One observed step."""
 
     step: int
@@ -249,14 +245,14 @@ class Sample(Part):
     kernels: dict[str, int] = {}
 
 
-class Note(Part):
+class Note(msgspec.Struct, frozen=True, kw_only=True):
     """Something the record lacks, or that was observed about the observation itself."""
 
     what: str
     ranks: tuple[int, ...] = ()
 
 
-class Record(Part):
+class Record(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: int = SCHEMA_VERSION
     trueup_version: str = ""
     command: tuple[str, ...] = ()
@@ -295,7 +291,8 @@ def record_from_json(text: str | bytes) -> Record:
         record = msgspec.convert(raw, Record)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise RecordError(f"not a trueup record: {error}") from error
-    return msgspec.structs.replace(record, unknown_fields=record.unknown_fields + unknown_fields(raw, msgspec.to_builtins(record)))
+    dropped = unknown_fields(raw, msgspec.to_builtins(record))
+    return msgspec.structs.replace(record, unknown_fields=record.unknown_fields + dropped)
 
 
 def unknown_fields(raw: Any, known: Any) -> int:
