@@ -51,3 +51,5 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[Evidence, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     sources: tuple[str, ...] = ()
+    follows: str | None = None
+    """Id of the finding in the same judgement that explains this one; None for a cause of its own."""

@@ -59,6 +59,10 @@ class Recompile(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 1
     function: str | None = None
     """Compiled function, `name (file:line)`."""
+    step: int | None = None
+    """Optimizer step, from 1, in which this reason was first seen."""
+    within: str | None = None
+    """`optimizer step` when the compiling call came from an optimizer's step."""
 
 
 class GraphBreak(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +71,10 @@ class GraphBreak(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 1
     kind: str | None = None
     """Dynamo's graph-break type."""
+    frame: str | None = None
+    """`file:line` at which Dynamo stopped; a library's line where `at` is the user's."""
+    inside: str | None = None
+    """Higher-order operator that was being traced, `torch.utils.checkpoint.checkpoint`, ..."""
 
 
 class Blocks(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +116,8 @@ class Compile(msgspec.Struct, frozen=True, kw_only=True):
     """True when the outermost module's own forward ran as plain Python in the last sampled step."""
     entries: tuple[str, ...] = ()
     """Classes or functions handed to torch.compile or Module.compile."""
+    holders: int | None = None
+    """Modules that still hold a compiled call at the last look at the model."""
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +138,12 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """What the attention masks of the sampled calls were: `none`, `all-ones`, `causal`, `other`, ... → calls."""
     toggles: dict[str, bool] = {}
     """Global SDPA switches at the last sample: `flash`, `mem_efficient`, `math`, `cudnn`."""
+    packed: bool | None = None
+    """True when the position ids of a sampled model call restarted within a row."""
+    boundaries: bool | None = None
+    """True when a sampled call was given document boundaries (`cu_seqlens`, a block mask)."""
+    cache: bool | None = None
+    """True when attention of a sampled training call filled a key/value cache."""
 
 
 class Sharding(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +156,8 @@ class Sharding(msgspec.Struct, frozen=True, kw_only=True):
     """Ranks that hold the same shard."""
     collectives: dict[str, int] = {}
     """Collective → calls in the last sampled step."""
+    reducing_backwards: int | None = None
+    """Backward passes of the last sampled step in which gradients were reduced over ranks."""
 
 
 class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +165,8 @@ class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
     """Share of blocks whose forward ran again during backward, or was captured as a checkpoint in a graph."""
     reentrant: bool | None = None
     calls: int = 0
+    random_ops: int | None = None
+    """Random operators (dropout) that ran in the last sampled step."""
 
 
 class Precision(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,6 +216,14 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
     accumulation: int | None = None
     """Backward passes per optimizer step."""
     observed: bool = False
+    models: tuple[str, ...] = ()
+    """Class of each outermost model seen, one entry per model."""
+    training_mode: bool | None = None
+    """False when the outermost model was in eval mode in the last sampled step."""
+    tied_requested: bool | None = None
+    """What the model's configuration says about tied input and output embeddings."""
+    tied: bool | None = None
+    """True when input and output embeddings are one parameter."""
 
 
 class Actual(msgspec.Struct, frozen=True, kw_only=True):
