@@ -1,0 +1,57 @@
+# Every target makes .venv and installs what it needs; stamp files make the second time quick.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+BASE := $(VENV)/.installed-base
+STACK := $(VENV)/.installed-stack
+
+# The training stack that the tests, the demo and the benchmarks run on.
+TORCH := torch==2.13.0
+LIBRARIES := transformers==5.24.0 accelerate==1.15.0 peft
+
+# Tests that hold in an environment without torch.
+BASE_TESTS := tests/cli tests/reports tests/schema tests/layering
+
+.PHONY: demo test test-base bench lint format docs clean
+
+demo: $(STACK)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/trueup run -- torchrun --nproc-per-node 2 examples/finetune.py
+
+test: lint $(STACK)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n 2
+
+test-base: lint
+	$(BIN)/python -m pytest -n 2 $(BASE_TESTS)
+
+bench: $(STACK)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m benchmarks
+
+lint: $(BASE)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(BASE)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(BASE)
+	$(BIN)/python docs/generate.py
+
+clean:
+	rm -rf $(VENV) build dist
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(BASE): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+# torch first and by itself: a range in another package's requirements would take another build of it.
+$(STACK): $(BASE)
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet $(LIBRARIES)
+	touch $@

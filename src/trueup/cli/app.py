@@ -1,0 +1,83 @@
+"""The group of all commands, and what happens to errors that reach the top."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from trueup import __version__
+from trueup.cli.exits import INTERRUPTED, OWN_FAILURE, USAGE
+from trueup.cli.report import report
+from trueup.cli.rules import rules
+from trueup.cli.run import run
+
+DEBUG = "TRUEUP_DEBUG"
+"""Set to anything, it shows the traceback of a failure of trueup itself."""
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}, subcommand_metavar="COMMAND ..."
+)
+@click.version_option(__version__, prog_name="trueup", message="%(prog)s %(version)s")
+def app() -> None:
+    """See the PyTorch training stack that really ran, why it is not what was asked for, and what to do.
+
+    Put `trueup run --` in front of the launch command you already have:
+
+    \b
+      trueup run -- torchrun --nproc-per-node 2 train.py
+    """
+
+
+for command in (run, report, rules):
+    app.add_command(command)
+
+
+def execute(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; every way out is an exit code and at most a few lines on stderr."""
+    try:
+        outcome = app.main(
+            args=None if arguments is None else list(arguments), prog_name="trueup", standalone_mode=False
+        )
+        return outcome if isinstance(outcome, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return USAGE
+    except click.UsageError as error:
+        return _usage(error)
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # the reader of our output went away (`trueup report … | head`); keep the interpreter from saying so at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if os.environ.get(DEBUG):
+            raise
+        return own_failure(error)
+
+
+def _usage(error: click.UsageError) -> int:
+    context = error.ctx
+    name = context.command_path if context else "trueup"
+    message = error.format_message().rstrip(".")
+    message = message[:1].lower() + message[1:]
+    if isinstance(error, click.NoSuchOption) and context is not None and context.command.name == "run":
+        message += "; an option of your own command goes behind `--`: trueup run -- COMMAND..."
+    click.echo(f"{name}: {message}", err=True)
+    click.echo(f"{name}: type `{name} --help` for what it takes", err=True)
+    return USAGE
+
+
+def own_failure(error: BaseException) -> int:
+    """Say that trueup, not the user's command, failed, and where."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else ""
+    click.echo(f"trueup: failed by its own fault: {type(error).__name__}: {error}{place}", err=True)
+    click.echo(f"trueup: set {DEBUG}=1 to see the traceback", err=True)
+    return OWN_FAILURE

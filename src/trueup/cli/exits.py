@@ -1,0 +1,24 @@
+"""Exit codes, the same for every command (DESIGN, contract)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trueup.schema.record import Record
+
+FINDINGS = 1
+USAGE = 2
+OWN_FAILURE = 3
+TIMEOUT = 124
+INTERRUPTED = 130
+
+
+def of_run(record: Record, *, strict: bool) -> int:
+    """The command's own exit code, 124 after a timeout, and with `strict` 1 for a success with findings."""
+    if record.exit.reason == "timeout":
+        return TIMEOUT
+    code = OWN_FAILURE if record.exit.code is None else record.exit.code
+    if code == 0 and strict and any(finding.severity in ("error", "warning") for finding in record.findings):
+        return FINDINGS
+    return code

@@ -1,0 +1,80 @@
+"""Which presentation goes where."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trueup.schema.record import Record
+
+FORMATS = ("text", "json", "sarif", "html")
+PIPED_WIDTH = 100
+
+
+def format_option(*formats: str) -> Callable[[Any], Any]:
+    """`--format`, with the presentations that a command has."""
+    return click.option(
+        "--format",
+        "shape",
+        type=click.Choice(formats or FORMATS),
+        default="text",
+        show_default=True,
+        help="What is printed.",
+    )
+
+
+def width_of(stream: TextIO) -> int:
+    """Columns of the terminal behind `stream`, else COLUMNS, else a width that reads well in a log."""
+    if not stream.isatty() and not os.environ.get("COLUMNS"):
+        return PIPED_WIDTH
+    return max(40, shutil.get_terminal_size((PIPED_WIDTH, 24)).columns)
+
+
+def is_coloured(stream: TextIO) -> bool:
+    """Colour on terminals only, and never with NO_COLOR (https://no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def show(record: Record, shape: str, stream: TextIO, files: Mapping[str, str] | None = None) -> None:
+    """Print `record` in one of FORMATS on `stream`."""
+    if shape == "text":
+        from trueup.reports import text
+
+        _write(stream, text.render(record, width=width_of(stream), colour=is_coloured(stream), files=files))
+    else:
+        _write(stream, presentation(record, shape))
+
+
+def presentation(record: Record, shape: str) -> str:
+    """`record` as json, sarif or html."""
+    from importlib import import_module
+
+    render: Callable[[Record], str] = import_module(f"trueup.reports.{shape}").render
+    return render(record)
+
+
+def save(text: str, path: Path) -> None:
+    """Write a presentation to a file, with the folders that lead to it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Print also where the stream's encoding lacks a character (a C locale, an old console)."""
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "replace").decode(encoding))
+    stream.flush()
+
+
+def standard(name: str) -> TextIO:
+    """`stdout` or `stderr` as they are now."""
+    return sys.stderr if name == "stderr" else sys.stdout

@@ -1,0 +1,52 @@
+"""`trueup report`: the report of a run, also while it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trueup.cli.output import format_option, presentation, save, show, standard
+
+if TYPE_CHECKING:
+    from trueup.schema.record import Record
+
+
+@click.command(short_help="Print the report of a run, also while it runs.")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the record here.")
+@format_option()
+def report(run: Path, json_file: Path | None, shape: str) -> None:
+    """Print the report of RUN: the folder of a run, finished or not, or its record.json.
+
+    While the job runs, the report is made from the events written so far.
+    """
+    record = load(run)
+    show(record, shape, standard("stdout"))
+    if json_file is not None:
+        save(presentation(record, "json"), json_file)
+
+
+def load(run: Path) -> Record:
+    """The record of a finished run, or the record so far of a folder whose job still runs."""
+    from trueup.schema.record import RecordError, record_from_json
+
+    stored = run / "record.json" if run.is_dir() else run
+    if stored.is_file():
+        try:
+            return record_from_json(stored.read_bytes())
+        except (RecordError, OSError) as error:
+            raise click.UsageError(f"cannot read {stored}: {error}") from error
+    if not run.is_dir():
+        raise click.UsageError(f"no run at {run}; give the folder of a run (under .trueup/runs) or a record.json")
+    if not any(run.glob("**/events-*.jsonl")):
+        raise click.UsageError(f"{run} holds neither record.json nor events of a run; runs stand under .trueup/runs")
+
+    import msgspec
+
+    from trueup.rules import judge
+    from trueup.runs.run import record_from_folder
+
+    record = record_from_folder(run)
+    return msgspec.structs.replace(record, findings=judge(record))

@@ -1,0 +1,135 @@
+"""`trueup run`: run a command as it is, and show the stack that really ran."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trueup.cli import exits
+from trueup.cli.output import format_option, presentation, save, show, standard, width_of
+
+if TYPE_CHECKING:
+    from trueup.schema.variant import Variant
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS]",
+    short_help="Run a command and see the stack that really ran.",
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
+@click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write the record here, too.")
+@click.option("--report", "report_file", type=FILE, metavar="FILE.html", help="Write the HTML report here, too.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Folder for the record, events, output and report.  [default: .trueup/runs/<time>]",
+)
+@click.option(
+    "--steps", type=click.IntRange(min=1), metavar="N", help="End every rank cleanly after N optimizer steps."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="After S seconds record all stacks and end the job (exit 124).",
+)
+@click.option("--with", "variant_file", type=FILE, metavar="VARIANT.toml", help="Run this variant of the command.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="LAYER=VALUE", help="Force a layer, as in compile=off; may be repeated."
+)
+@click.option("--strict", is_flag=True, help="Exit 1 when the command succeeds but a warning or an error is found.")
+@click.option("--quiet", is_flag=True, help="Print no text of trueup's own; files are written all the same.")
+@format_option()
+def run(
+    command: tuple[str, ...],
+    json_file: Path | None,
+    report_file: Path | None,
+    out: Path | None,
+    steps: int | None,
+    timeout: float | None,
+    variant_file: Path | None,
+    settings: tuple[str, ...],
+    strict: bool,
+    quiet: bool,
+    shape: str,
+) -> int:
+    """Run COMMAND unchanged and report the training stack that really ran.
+
+    \b
+      trueup run -- torchrun --nproc-per-node 2 train.py
+      trueup run --steps 20 --set compile=off -- accelerate launch train.py
+
+    \b
+    Layers that --set can force:
+      compile=off|eager|aot_eager|inductor  checkpointing=off  sharding=off
+      attention=eager|math|sdpa|flash|mem_efficient|cudnn  precision=fp32  adapter=off
+
+    Everything after `--` is the command's own. Its output, its signals and its exit code pass through. The text
+    report goes to stderr; --format json, sarif or html goes to stdout when the command has ended, after its output.
+
+    \b
+    Exit codes: those of COMMAND, and
+      1    --strict: COMMAND succeeded and a warning or an error was found
+      2    wrong usage
+      3    trueup itself failed (never in place of a failure of COMMAND)
+      124  --timeout ended the job
+    """
+    if not command:
+        raise click.UsageError("no command to run; for example: trueup run -- torchrun train.py")
+    if report_file is not None and report_file.suffix not in (".html", ".htm"):
+        raise click.UsageError(f"--report takes a file that ends in .html, got {str(report_file)!r}")
+    variant = chosen_variant(variant_file, settings)
+
+    from trueup.reports.live import LiveReport
+    from trueup.rules import judge
+    from trueup.runs.run import default_folder, run_command
+
+    folder = out or default_folder()
+    live = LiveReport(sys.stderr, terminal=sys.stderr.isatty(), columns=width_of(sys.stderr))
+    record = run_command(
+        command,
+        variant=variant,
+        out=folder,
+        steps=steps,
+        timeout=timeout,
+        on_update=None if quiet else live,
+        judge=judge,
+    )
+    live.clear()
+    code = exits.of_run(record, strict=strict)
+    try:
+        files = {"record": folder / "record.json", "report": folder / "report.html"}
+        save(presentation(record, "html"), files["report"])
+        if report_file is not None:
+            save(presentation(record, "html"), report_file)
+        if json_file is not None:
+            save(presentation(record, "json"), json_file)
+        if shape != "text":
+            show(record, shape, standard("stdout"))
+        elif not quiet:
+            show(record, shape, standard("stderr"), {name: str(path) for name, path in files.items()})
+    except Exception as error:
+        from trueup.cli.app import own_failure
+
+        return code or own_failure(error)
+    return code
+
+
+def chosen_variant(file: Path | None, settings: tuple[str, ...]) -> Variant:
+    """The variant of `--with` changed by `--set`; a mistake in either is a usage error that names the choices."""
+    from trueup.schema.variant import Variant, VariantError, variant_from_toml, with_settings
+
+    try:
+        variant = Variant() if file is None else variant_from_toml(file.read_text(encoding="utf-8"))
+        return with_settings(variant, list(settings))
+    except OSError as error:
+        raise click.UsageError(f"cannot read the variant {file}: {error.strerror}") from error
+    except (VariantError, UnicodeDecodeError) as error:
+        raise click.UsageError(str(error)) from error

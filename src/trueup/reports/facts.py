@@ -1,0 +1,141 @@
+"""Ranks, steps, memory, environment and notes of a record, arranged into labelled lines."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator
+
+from trueup.reports.quantities import count, percent, seconds, size
+from trueup.schema.finding import Evidence
+from trueup.schema.record import Memory, Note, Rank, Record, Steps
+
+
+def of(record: Record) -> Iterator[tuple[str, str]]:
+    """(label, text) lines that follow the findings in every report."""
+    yield from (("ranks", line) for line in ranks_that_ended_alike(record.ranks))
+    if record.steps.count:
+        yield "steps", steps_in_words(record.steps)
+        yield "sampled", sampled_in_words(record)
+    if record.actual.compile.seconds:
+        yield "compile", f"{seconds(record.actual.compile.seconds)} spent compiling"
+    if record.actual.memory.peak_bytes is not None:
+        yield "memory", memory_in_words(record.actual.memory)
+    if record.duration_s is not None:
+        yield "took", f"{seconds(record.duration_s)} from launch to exit"
+    environment = environment_in_words(record)
+    if environment:
+        yield "with", environment
+
+
+def ranks_that_ended_alike(ranks: tuple[Rank, ...]) -> list[str]:
+    """One line for all ranks of one fate, so that a thousand ranks stay readable."""
+    alike: dict[str, list[Rank]] = {}
+    for rank in ranks:
+        alike.setdefault(rank_in_words(rank), []).append(rank)
+    lines = []
+    for fate, members in alike.items():
+        places = sorted({f"{rank.host}:{rank.pid}" for rank in members if rank.host})
+        where = f", {places[0]}" if len(places) == 1 else ""
+        lines.append(f"{numbers_in_words([rank.rank for rank in members])}: {fate}{where}")
+    return lines
+
+
+def rank_in_words(rank: Rank) -> str:
+    """How one rank ended and what it did."""
+    ended = rank.exit
+    if rank.error:
+        how = f"failed: {rank.error}"
+    elif ended.signal:
+        how = f"killed by {ended.signal}"
+    elif ended.code:
+        how = f"exit code {ended.code}"
+    else:
+        how = ended.reason or ("finished" if ended.code == 0 else "no end seen")
+    facts = [how, count(rank.steps, "step") if rank.trained else "did not train"]
+    return ", ".join([*facts, rank.process_group] if rank.process_group else facts)
+
+
+def memory_in_words(memory: Memory) -> str:
+    """The highest peak, how it was measured, and the ranks' own where they are few."""
+    parts = [f"{size(memory.peak_bytes or 0)} at the peak", memory.source or "source not known"]
+    if 1 < len(memory.per_rank) <= 8:
+        parts.append("by rank " + ", ".join(f"{rank}: {size(peak)}" for rank, peak in memory.per_rank.items()))
+    elif memory.per_rank:
+        parts.append(f"lowest rank {size(min(memory.per_rank.values()))}")
+    return ", ".join(parts)
+
+
+def steps_in_words(steps: Steps) -> str:
+    """Number, time and loss of the steps."""
+    parts = [count(steps.count, "step")]
+    if steps.seconds:
+        low, high = min(steps.seconds), max(steps.seconds)
+        parts.append(f"median {seconds(statistics.median(steps.seconds))} ({seconds(low)} to {seconds(high)})")
+    losses = [loss for loss in steps.losses if loss is not None]
+    if losses:
+        parts.append(f"loss {losses[0]:.4g} → {losses[-1]:.4g}")
+    else:
+        parts.append("loss not observed")
+    if steps.stride > 1:
+        parts.append(f"one step in {steps.stride} kept")
+    return ", ".join(parts)
+
+
+def environment_in_words(record: Record) -> str:
+    """Versions that decide how the stack behaves."""
+    environment = record.environment
+    packages = environment.get("packages") or {}
+    versions = {"python": environment.get("python"), "torch": environment.get("torch"), **packages}
+    return ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+
+
+def evidence_in_words(evidence: Evidence) -> str:
+    """`what: value at file:line (ranks 0, 1)`."""
+    text = evidence.what
+    if evidence.value is not None:
+        value = evidence.value
+        text += f": {value:.4g}" if isinstance(value, float) else f": {value}"
+    if evidence.at:
+        text += f"  at {evidence.at}"
+    return text + ranks_in_words(evidence.ranks)
+
+
+def ranks_in_words(ranks: tuple[int, ...]) -> str:
+    """` (rank 1)`, ` (ranks 0 to 63)`; empty for none."""
+    if not ranks:
+        return ""
+    return f" ({'rank' if len(ranks) == 1 else 'ranks'} {numbers_in_words(ranks)})"
+
+
+def numbers_in_words(numbers: Iterable[int]) -> str:
+    """`1`, `0, 1`, `0 to 63`, `0 to 5, 7`: runs of three and more are folded."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    words = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return ", ".join(words[:8]) + (", …" if len(words) > 8 else "")
+
+
+def notes(record: Record) -> list[str]:
+    """What is missing from the record, each in one sentence."""
+    lines = [note_in_words(note) for note in record.notes]
+    if record.unknown_fields:
+        lines.append(f"{count(record.unknown_fields, 'field')} of a newer trueup were not understood")
+    return lines
+
+
+def note_in_words(note: Note) -> str:
+    """A note with the ranks it is about."""
+    return note.what + ranks_in_words(note.ranks)
+
+
+def sampled_in_words(record: Record) -> str:
+    """Which steps were sampled, and what the last one showed."""
+    last = record.samples[-1] if record.samples else None
+    if last is None:
+        return "no step was sampled"
+    share = "" if last.fraction is None else f", {percent(last.fraction)} compiled"
+    return f"{count(len(record.samples), 'step')}, the last of them step {last.step}{share}"

@@ -1,0 +1,85 @@
+"""The knowledge as text: a list of rules, or one rule in full."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from trueup.reports.plain import plain
+from trueup.schema.finding import Remedy
+from trueup.schema.layer import Layer
+
+
+class RuleText(Protocol):
+    """What a rule tells about itself."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def layers(self) -> tuple[Layer, ...]: ...
+    @property
+    def severity(self) -> str: ...
+    @property
+    def silent(self) -> str: ...
+    @property
+    def cause(self) -> str: ...
+    @property
+    def remedies(self) -> Sequence[Remedy]: ...
+    @property
+    def versions(self) -> Mapping[str, str]: ...
+    @property
+    def caution(self) -> str: ...
+    @property
+    def sources(self) -> Sequence[str]: ...
+
+
+def listing(rules: Sequence[RuleText]) -> str:
+    """One line a rule: severity, id, title."""
+    longest = max((len(rule.id) for rule in rules), default=0)
+    return "".join(f"{rule.severity:<8} {rule.id:<{longest}}  {plain(rule.title)}\n" for rule in rules)
+
+
+def page(rule: RuleText, width: int = 100) -> str:
+    """Everything about one rule."""
+    parts = [
+        f"{rule.id}\n{plain(rule.title)}\n\n{rule.severity}; touches {', '.join(rule.layers)}\n",
+        _paragraph("Why it stays unnoticed", rule.silent, width),
+        _paragraph("Cause", rule.cause, width),
+        _lines("What to do", [_remedy(remedy) for remedy in rule.remedies]),
+        _lines("Applies to", [f"{package} {versions}".strip() for package, versions in rule.versions.items()]),
+        _paragraph("Not to be confused with", rule.caution, width),
+        _lines("Sources", rule.sources),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def as_json(rules: Iterable[RuleText]) -> str:
+    """The rules' texts as a JSON list."""
+    names = ("id", "title", "layers", "severity", "silent", "cause", "remedies", "versions", "caution", "sources")
+    texts: list[dict[str, Any]] = [{name: _builtins(getattr(rule, name)) for name in names} for rule in rules]
+    return json.dumps(texts, indent=1, ensure_ascii=False) + "\n"
+
+
+def _builtins(value: Any) -> Any:
+    return msgspec.to_builtins(dict(value) if isinstance(value, Mapping) else value)
+
+
+def _remedy(remedy: Remedy) -> str:
+    return f"{remedy.how}{'   (trueup can apply it: ' + remedy.id + ')' if remedy.automatic else ''}"
+
+
+def _paragraph(title: str, text: str, width: int) -> str:
+    if not text:
+        return ""
+    return f"{title}\n{textwrap.fill(plain(text, 10_000), width, initial_indent='  ', subsequent_indent='  ')}\n"
+
+
+def _lines(title: str, lines: Iterable[str]) -> str:
+    rows = [f"  {plain(line)}\n" for line in lines]
+    return f"{title}\n{''.join(rows)}" if rows else ""

@@ -1,0 +1,97 @@
+"""The whole record in one line: what was real, layer by layer, and how much was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trueup.reports.plain import plain
+from trueup.reports.quantities import count, percent
+from trueup.schema.finding import Severity
+from trueup.schema.record import Attention, Compile, Record
+
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+"""Worst first."""
+
+
+def verdict(record: Record) -> str:
+    """One sentence without line breaks, for example `compile: 0/12 blocks compiled; FSDP2 over 2 ranks; 1 warning`."""
+    return plain("; ".join([*_parts(record), findings_in_words(record)]))
+
+
+def exit_in_words(record: Record) -> str | None:
+    """How the command ended, or None when it ended well or still runs."""
+    ended = record.exit
+    if ended.reason == "timeout":
+        return "stopped by --timeout"
+    if ended.reason == "interrupted":
+        return "interrupted"
+    if not ended.code:
+        return None
+    how = f"killed by {ended.signal}" if ended.signal else f"failed with exit code {ended.code}"
+    return f"{how}: {ended.reason}" if ended.reason else how
+
+
+def compiled_in_words(compiled: Compile) -> str | None:
+    """How much ran compiled, or None when nothing of it was seen."""
+    if compiled.blocks.total and compiled.fraction is not None:
+        return f"{compiled.blocks.compiled}/{compiled.blocks.total} blocks compiled"
+    if compiled.fraction is not None and (compiled.entries or compiled.frames or compiled.graphs):
+        return f"{percent(compiled.fraction)} of the parameters ran compiled"
+    if compiled.graphs:
+        return f"{count(compiled.graphs, 'graph')}, coverage not sampled yet"
+    if compiled.entries:
+        return "no graph"
+    return None
+
+
+def attention_in_words(attention: Attention) -> str | None:
+    """The kernels that ran with their shares, or None when no attention call was seen."""
+    if not attention.kernels:
+        return None
+    kernels = ", ".join(f"{kernel.name} {percent(kernel.share)}" for kernel in attention.kernels[:3])
+    if attention.fused_fraction is None:
+        return kernels
+    if attention.fused_fraction == 1:
+        return f"{kernels} (fused)"
+    if attention.fused_fraction == 0:
+        return f"{kernels} (not fused)"
+    return f"{kernels} ({percent(attention.fused_fraction)} fused)"
+
+
+def findings_in_words(record: Record) -> str:
+    """`1 error, 2 warnings`, or `no findings`."""
+    by_severity = [(severity, sum(f.severity == severity for f in record.findings)) for severity in SEVERITIES]
+    return ", ".join(count(number, severity) for severity, number in by_severity if number) or "no findings"
+
+
+def _parts(record: Record) -> Iterator[str]:
+    actual = record.actual
+    ended = exit_in_words(record)
+    if ended:
+        yield ended
+    if not record.ranks:
+        yield "nothing observed: no rank has reported"
+        return
+    launch = record.launch
+    if launch.requested_world_size and launch.world_size and launch.requested_world_size != launch.world_size:
+        yield f"{launch.world_size} of {count(launch.requested_world_size, 'process', 'processes')} trained"
+    compiled = compiled_in_words(actual.compile)
+    if compiled:
+        yield f"compile: {compiled}"
+    elif record.requested.get("compile"):
+        yield "compile: not seen"
+    attention = attention_in_words(actual.attention)
+    if attention:
+        yield f"attention: {attention}"
+    strategy = actual.sharding.strategy
+    if strategy and strategy != "none":
+        yield f"{strategy} over {count(launch.world_size or len(record.ranks), 'rank')}"
+    elif record.requested.get("sharding"):
+        yield "sharding: none"
+    if actual.checkpointing.fraction is not None and (actual.checkpointing.calls or actual.checkpointing.fraction):
+        yield f"checkpointing: {percent(actual.checkpointing.fraction)} of the blocks"
+    low = {dtype: share for dtype, share in actual.precision.matmul.items() if dtype not in ("float32", "float64")}
+    if low:
+        yield "matmuls: " + ", ".join(f"{dtype} {percent(share)}" for dtype, share in low.items())
+    if actual.adapter.names and actual.adapter.trainable_fraction is not None:
+        yield f"adapter: {percent(actual.adapter.trainable_fraction)} of the parameters trainable"

@@ -1,0 +1,53 @@
+"""A variant survives TOML, and a wrong one says which setting to change."""
+
+import pytest
+
+from trueup.schema.variant import SWITCHES, Variant, VariantError, variant_from_toml, variant_to_toml, with_settings
+
+FULL = Variant(
+    name="compile off",
+    layers={"compile": "off", "attention": "sdpa"},
+    remedies=("use-cache-off",),
+    environment={"OMP_NUM_THREADS": "1"},
+    fingerprint={"torch": "2.13.0"},
+)
+
+
+@pytest.mark.parametrize("variant", [FULL, Variant()])
+def test_a_variant_comes_back_equal(variant):
+    assert variant_from_toml(variant_to_toml(variant)) == variant
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('layers = {gpu = "off"}', "no layer 'gpu'.*compile"),
+        ('layers = {compile = "fast"}', "compile='fast'.*off, eager, aot_eager, inductor"),
+        ("layers = 3", "not a variant file.*layers"),
+        ("name = ", "not a variant file"),
+    ],
+)
+def test_a_wrong_variant_names_the_setting(text, said):
+    with pytest.raises(VariantError, match=said):
+        variant_from_toml(text)
+
+
+def test_settings_of_a_command_line_win_over_the_file():
+    changed = with_settings(FULL, ["compile=eager", "sharding=off"])
+    assert changed.layers == {"compile": "eager", "attention": "sdpa", "sharding": "off"}
+    assert FULL.layers["compile"] == "off"
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [("compile", "LAYER=VALUE.*--set compile=off"), ("gpu=off", "no layer 'gpu'"), ("adapter=on", "choose from off")],
+)
+def test_a_wrong_setting_says_what_to_type(setting, said):
+    with pytest.raises(VariantError, match=said):
+        with_settings(Variant(), [setting])
+
+
+def test_every_switch_can_be_set():
+    for layer, values in SWITCHES.items():
+        for value in values:
+            assert with_settings(Variant(), [f"{layer}={value}"]).layers == {layer: value}
