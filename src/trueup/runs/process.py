@@ -1,0 +1,192 @@
+"""Runs the user's command: its output, signals and exit code pass through; its whole process tree is watched."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trueup.runs.signals import Forwarding
+from trueup.runs.stacks import dump_stacks
+from trueup.runs.streams import Stream, same_file
+from trueup.runs.tree import ProcessTree, Sighting
+
+TIMEOUT_CODE = 124
+TICK = 1.0
+"""Seconds between two looks at the process tree and the events of a job that has been running for a while."""
+
+
+UNKILLABLE = 10.0
+"""Seconds to wait for a command that was killed; one that hangs in the kernel is left to it."""
+
+
+class CommandError(Exception):
+    """The command cannot be started; `code` is the exit code a shell would give."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass
+class Outcome:
+    """How a command ended."""
+
+    code: int
+    """As a shell gives it: 128 + signal for a death by signal, 124 for a timeout."""
+    signal: str | None = None
+    reason: str | None = None
+    """`timeout` or `interrupted`; None when the command ended by itself."""
+    duration_s: float = 0.0
+    sightings: list[Sighting] = field(default_factory=list)
+    stacks: dict[int, str] = field(default_factory=dict)
+    """Python stacks at the timeout, by process id."""
+    notes: list[str] = field(default_factory=list)
+
+
+def resolved(command: Sequence[str], path: str | None) -> str:
+    """The file that `command` starts; raises CommandError like a shell when there is none."""
+    if not command or not command[0]:
+        raise CommandError("no command to run; usage: trueup run [options] -- COMMAND [ARGUMENTS]", 2)
+    name = command[0]
+    found = shutil.which(name, path=path)
+    if found is None:
+        if os.sep in name and os.path.exists(name):
+            kind = "is a folder" if os.path.isdir(name) else "is not executable"
+            raise CommandError(f"{name} {kind}", 126)
+        raise CommandError(f"{name}: command not found", 127)
+    return found
+
+
+def run_process(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    run_id: str,
+    bootstrap: Path,
+    folder: Path | None,
+    events: Path,
+    timeout: float | None = None,
+    grace: float = 5.0,
+    pass_output: bool = True,
+    on_tick: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """Run `command` to its end.
+
+    Output goes to ours, unless `pass_output` is False, and to `folder/stdout.txt` and `folder/stderr.txt` (only the
+    first where both of ours lead to one place, so that their order stays); without a `folder` it is simply inherited.
+    After `timeout` seconds the Python stacks of the tree are written to `folder/stacks` and every process of the tree
+    is ended, by force after `grace` seconds. `on_tick` is called about once a second. Raises CommandError when the
+    command cannot be started.
+    """
+    started = time.monotonic()
+    streams = _open_streams(folder, pass_output)
+    outputs = [streams[0], streams[-1]] if streams else []
+    with Forwarding(streams) as forwarding:
+        try:
+            process = _start(command, environment, [stream.child_end for stream in outputs], pass_output)
+        except BaseException:
+            for stream in streams:
+                stream.abandon()
+            raise
+        forwarding.to_group(process.pid)
+        for stream in streams:
+            stream.start()
+        ended = threading.Event()
+        threading.Thread(target=_wait, args=(process, ended), name="trueup-wait", daemon=True).start()
+        tree = ProcessTree(process.pid, run_id, str(bootstrap))
+        stacks: dict[int, str] | None = None
+        delay = 0.05
+        while not ended.wait(_until(started, timeout, delay)):
+            tree.look()
+            on_tick()
+            delay = min(2 * delay, TICK)
+            if timeout is not None and time.monotonic() - started >= timeout:
+                stacks = dump_stacks(tree.pythons(), events, folder / "stacks" if folder else None)
+                tree.end(grace)
+                break
+        ended.wait(None if stacks is None else UNKILLABLE)
+        forwarding.stop()
+        duration = time.monotonic() - started
+        for stream in streams:
+            stream.finish()
+    outcome = _outcome(process.returncode, timed_out=stacks is not None, interrupted=forwarding.interrupted)
+    outcome.duration_s = duration
+    outcome.stacks = stacks or {}
+    outcome.notes += [note for stream in streams for note in stream.notes]
+    outcome.notes += _left_running(tree, any(stream.held_open for stream in streams))
+    outcome.sightings = tree.sightings
+    return outcome
+
+
+def _open_streams(folder: Path | None, pass_output: bool) -> list[Stream]:
+    if folder is None:
+        return []
+    if not pass_output:
+        return [Stream(None, folder / "stdout.txt"), Stream(None, folder / "stderr.txt")]
+    if same_file(1, 2):
+        return [Stream(1, folder / "stdout.txt")]
+    return [Stream(1, folder / "stdout.txt"), Stream(2, folder / "stderr.txt")]
+
+
+def _start(
+    command: Sequence[str], environment: Mapping[str, str], outputs: list[int], pass_output: bool
+) -> subprocess.Popen[bytes]:
+    inherited = None if pass_output else subprocess.DEVNULL
+    stdout, stderr = outputs or (inherited, inherited)
+    file = resolved(command, environment.get("PATH"))
+    words = list(command)
+    while True:
+        try:
+            return subprocess.Popen(
+                words, env=environment, stdin=None, stdout=stdout, stderr=stderr, start_new_session=True
+            )
+        except OSError as error:
+            if error.errno == errno.ENOEXEC and words[0] != "/bin/sh":
+                words = ["/bin/sh", file, *command[1:]]  # a script without a first line, as a shell would run it
+            elif error.errno == errno.ENOENT:
+                message = f"{command[0]}: the interpreter that its first line names is missing"
+                raise CommandError(message, 127) from error
+            else:
+                raise CommandError(f"{command[0]} cannot be started: {error.strerror}", 126) from error
+
+
+def _wait(process: subprocess.Popen[bytes], ended: threading.Event) -> None:
+    process.wait()
+    ended.set()
+
+
+def _until(started: float, timeout: float | None, delay: float) -> float:
+    """Seconds to wait now: `delay`, or less when the timeout comes before."""
+    if timeout is None:
+        return delay
+    return max(0.0, min(delay, started + timeout - time.monotonic()))
+
+
+def _outcome(returncode: int | None, *, timed_out: bool, interrupted: bool) -> Outcome:
+    name = None
+    if returncode is not None and returncode < 0:
+        try:
+            name = signal.Signals(-returncode).name
+        except ValueError:
+            name = f"signal {-returncode}"
+    if timed_out or returncode is None:
+        return Outcome(code=TIMEOUT_CODE, signal=name, reason="timeout")
+    code = 128 - returncode if returncode < 0 else returncode
+    return Outcome(code=code, signal=name, reason="interrupted" if interrupted and code != 0 else None)
+
+
+def _left_running(tree: ProcessTree, held_open: bool) -> list[str]:
+    left = [process.pid for process in tree.alive()]
+    if not left:
+        return []
+    numbers = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
+    effect = "; they held its output open, which is not read any more" if held_open else ""
+    return [f"{len(left)} processes of the command still run after its end (pid {numbers}){effect}"]
