@@ -1,0 +1,89 @@
+"""Counts optimizer steps and backward passes of this process and tells those who listen where the boundaries are.
+
+A step ends when an optimizer has stepped more often than any did before, so several optimizers (a GAN, one optimizer
+a parameter) make one step together, and gradient accumulation makes one step of many backward passes.
+"""
+
+import time
+import weakref
+
+
+class StepsReached(SystemExit):
+    """The run was asked to end after N optimizer steps. A SystemExit of code 0: finalizers and `finally` blocks run."""
+
+
+class Clock:
+    def __init__(self, limit=None):
+        self.limit = limit
+        self.steps = 0
+        self.backwards = 0
+        """Backward passes since the last step."""
+        self.in_backward = 0
+        self.started = time.perf_counter()
+        self.on_step = []
+        """Called with (number of the step that just ended, its seconds, its backward passes)."""
+        self.on_backward = []
+        """Called with the roots of a backward pass, before it runs."""
+        self.after_backward = []
+        """Called with (start, end) of an outermost backward pass in nanoseconds of the system's clock."""
+        self.before_step = []
+        """Called with the optimizer, before each optimizer step."""
+        self.on_limit = []
+        self.counts_backwards = False
+        """A compiled optimizer step calls no hooks: then each backward pass is taken for a step."""
+        self._counts = weakref.WeakKeyDictionary()
+
+    def restart(self):
+        """Measure the first step from now on, unless one has already ended."""
+        if self.steps == 0:
+            self.started = time.perf_counter()
+
+    def optimizer_will_step(self, optimizer):
+        for listener in self.before_step:
+            listener(optimizer)
+
+    def optimizer_stepped(self, optimizer):
+        """End the step if this optimizer is the first to make it. Raises StepsReached at the limit."""
+        made = self._counts.get(optimizer, 0) + 1
+        self._counts[optimizer] = made
+        self.counts_backwards = False
+        if made > self.steps:
+            self._end_step(made)
+
+    def _end_step(self, made):
+        now = time.perf_counter()
+        seconds, self.started = now - self.started, now
+        self.steps = made
+        backwards, self.backwards = self.backwards, 0
+        for listener in self.on_step:
+            listener(made, seconds, backwards)
+        if self.limit is not None and made >= self.limit:
+            for listener in self.on_limit:
+                listener()
+            raise StepsReached(0)
+
+    def backward_begins(self, roots):
+        if self.counts_backwards and self.backwards:
+            self._end_step(self.steps + 1)
+        self.in_backward += 1
+        if self.in_backward > 1:  # a backward pass inside one: reentrant checkpointing recomputes this way
+            return
+        self.backwards += 1
+        self._backward_began = time.time_ns()
+        for listener in self.on_backward:
+            listener(roots)
+
+    def backward_ends(self):
+        self.in_backward -= 1
+        if self.in_backward == 0:
+            for listener in self.after_backward:
+                listener(self._backward_began, time.time_ns())
+
+    def not_my_time(self, seconds):
+        """Leave `seconds` that observation took out of the current step."""
+        self.started += seconds
+
+    def forget(self):
+        """In a forked child: nothing was counted here."""
+        self.steps = self.backwards = self.in_backward = 0
+        self._counts.clear()

@@ -1,0 +1,88 @@
+"""The event file of this process: one JSON object a line, each written at once, so that a kill tears the last line at most."""
+
+import json
+import os
+import socket
+import threading
+import time
+
+SCHEMA = 1
+HELD = 2000
+"""Events kept while it is not yet known whether this process is a rank; older ones are dropped and counted."""
+
+
+class EventFile:
+    """Writes events once opened; before that, holds them. Never raises: a full or read-only disk stops the writing."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.path = None
+        self.failed = None
+        self.dropped = 0
+        self._held = []
+        self._descriptor = None
+        self._lock = threading.RLock()
+
+    @property
+    def is_open(self):
+        return self._descriptor is not None
+
+    def open(self, header):
+        """Create this process's file, write `header` and whatever was held."""
+        with self._lock:
+            if self._descriptor is not None or self.failed:
+                return
+            name = f"events-{socket.gethostname()}-{os.getpid()}-{time.time_ns()}.jsonl"
+            self.path = os.path.join(self.folder, name)
+            try:
+                os.makedirs(self.folder, exist_ok=True)
+                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            except OSError as error:
+                self._fail(error)
+                return
+            held, self._held = self._held, []
+            self.write("process", schema=SCHEMA, **header)
+            for line in held:
+                self._put(line)
+
+    def write(self, kind, **fields):
+        """Append one event; values that JSON does not know are written as their `str`."""
+        line = json.dumps({"t": time.time(), "kind": kind, **fields}, default=str, separators=(",", ":"))
+        with self._lock:
+            if self._descriptor is not None:
+                self._put(line)
+            elif self.failed is None:
+                if len(self._held) < HELD:
+                    self._held.append(line)
+                else:
+                    self.dropped += 1
+
+    def forget(self):
+        """In a forked child: leave the parent's file alone and hold events again."""
+        self._lock = threading.RLock()
+        descriptor, self._descriptor = self._descriptor, None
+        self._held, self.path = [], None
+        if descriptor is not None:
+            try:
+                os.close(descriptor)
+            except OSError:
+                pass
+
+    def _put(self, line):
+        data = line.encode("utf-8", "replace") + b"\n"
+        try:
+            if os.write(self._descriptor, data) < len(data):
+                raise OSError("the disk took only a part of an event")
+        except OSError as error:
+            self._fail(error)
+
+    def _fail(self, error):
+        """Give up writing, quietly: the job matters more than its record."""
+        self.failed = str(error)
+        descriptor, self._descriptor = self._descriptor, None
+        self._held = []
+        if descriptor is not None:
+            try:
+                os.close(descriptor)
+            except OSError:
+                pass

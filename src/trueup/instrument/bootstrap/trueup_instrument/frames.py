@@ -1,0 +1,95 @@
+"""Which Python functions run during one step, by code object, seen from the interpreter's own call events.
+
+Modules that Dynamo inlined into a graph, and frames it replaced, raise no event for their original code: a call event
+for a `forward` is proof that it ran as plain Python (measured on torch 2.13). `Module._wrapped_call_impl` is entered in
+plain Python for every module called from outside a graph, compiled or not.
+"""
+
+import sys
+import threading
+
+
+class FrameWatch:
+    """Calls the listeners of a watched code object with the called frame, between `start` and `stop`."""
+
+    def __init__(self, listeners):
+        self._codes = list(listeners)
+        self._listeners = {id(code): listener for code, listener in listeners.items()}
+        self._thread = None
+
+    def start(self):
+        """Begin; returns False, and does nothing, when another profiler is at work."""
+        if sys.getprofile() is not None:
+            return False
+        self._thread = threading.get_ident()
+        listeners = self._listeners
+
+        def profile(frame, event, argument):
+            if event == "call":
+                for listener in listeners.get(id(frame.f_code), ()):
+                    listener(frame)
+
+        self._profile = profile
+        sys.setprofile(profile)
+        return True
+
+    def stop(self):
+        if self._thread == threading.get_ident() and sys.getprofile() is self._profile:
+            sys.setprofile(None)
+        self._thread = None
+
+
+class MonitoringWatch:
+    """The same through `sys.monitoring` (Python 3.12 on): local events on the watched code only, in every thread."""
+
+    TOOL = 4
+    """An id that the standard library leaves to nobody (0 debugger, 1 coverage, 2 profiler, 5 optimizer)."""
+
+    def __init__(self, listeners):
+        self._codes = list(listeners)
+        self._listeners = {id(code): listener for code, listener in listeners.items()}
+
+    def start(self):
+        monitoring = sys.monitoring
+        if monitoring.get_tool(self.TOOL) is not None:
+            return False
+        monitoring.use_tool_id(self.TOOL, "trueup")
+        listeners = self._listeners
+
+        def started(code, offset):
+            for listener in listeners.get(id(code), ()):
+                listener(sys._getframe(1))
+
+        event = monitoring.events.PY_START
+        monitoring.register_callback(self.TOOL, event, started)
+        for code in self._codes:
+            monitoring.set_local_events(self.TOOL, code, event)
+        return True
+
+    def stop(self):
+        monitoring = sys.monitoring
+        if monitoring.get_tool(self.TOOL) != "trueup":
+            return
+        for code in self._codes:
+            monitoring.set_local_events(self.TOOL, code, 0)
+        monitoring.register_callback(self.TOOL, monitoring.events.PY_START, None)
+        monitoring.free_tool_id(self.TOOL)
+
+
+def watch(listeners):
+    """The cheapest watch this interpreter has."""
+    return MonitoringWatch(listeners) if hasattr(sys, "monitoring") else FrameWatch(listeners)
+
+
+def innermost_code(function):
+    """The code object of a function beneath its wrappers, or None for what is no Python function."""
+    seen = set()
+    while id(function) not in seen:
+        seen.add(id(function))
+        beneath = getattr(function, "__wrapped__", None)
+        if beneath is None:
+            beneath = getattr(function, "__func__", None) or getattr(function, "func", None)
+        if beneath is None:
+            break
+        function = beneath
+    return getattr(function, "__code__", None)

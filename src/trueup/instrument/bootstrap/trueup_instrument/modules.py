@@ -1,0 +1,102 @@
+"""The models of this process: found among the live objects, with their blocks.
+
+A block is one of a row of equal modules: the members of a ModuleList, ModuleDict or Sequential that share a class and
+hold parameters. Wrappers (FSDP1, DDP, activation checkpoint, torch.compile) are looked through.
+"""
+
+import gc
+import sys
+
+WRAPPED = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+SIMPLE = ("Linear", "Embedding", "LayerNorm", "RMSNorm", "Conv1d", "Conv2d", "Dropout", "ReLU", "GELU", "SiLU")
+
+
+def bare(module):
+    """The user's module beneath the wrappers around it."""
+    while True:
+        for name in WRAPPED:
+            beneath = module._modules.get(name)
+            if beneath is not None:
+                module = beneath
+                break
+        else:
+            if type(module).__name__ in ("DistributedDataParallel", "DataParallel") and "module" in module._modules:
+                module = module._modules["module"]
+                continue
+            return module
+
+
+def class_name(module):
+    """Name of the module's own class; FSDP2 puts `FSDP` before it by making a subclass at run time."""
+    kind = type(bare(module))
+    own = next((base for base in kind.__mro__[1:] if kind.__name__ == "FSDP" + base.__name__), kind)
+    return own.__name__
+
+
+def live_modules():
+    """Every nn.Module that is alive."""
+    base = sys.modules["torch"].nn.Module
+    known = {}
+    found = []
+    for thing in gc.get_objects():
+        kind = type(thing)
+        is_module = known.get(kind)
+        if is_module is None:
+            is_module = known[kind] = issubclass(kind, base)
+        if is_module and "_modules" in thing.__dict__:
+            found.append(thing)
+    return found
+
+
+def roots_of(modules):
+    """Those of `modules` that own parameters and are no part of another one."""
+    parts = {id(child) for module in modules for child in module._modules.values() if child is not None}
+    return [module for module in modules if id(module) not in parts and next(module.parameters(), None) is not None]
+
+
+def blocks_of(root):
+    """[(name, block)] of the outermost rows of equal modules below `root`, in order."""
+    found = []
+    _search(root, "", found, set())
+    return found
+
+
+def _search(module, prefix, found, seen):
+    if id(module) in seen:
+        return
+    seen.add(id(module))
+    row = _row(module)
+    for name, child in module._modules.items():
+        if child is None:
+            continue
+        path = f"{prefix}.{name}" if prefix else name
+        if id(child) in row:
+            found.append((path, child))
+        else:
+            _search(child, path, found, seen)
+
+
+def _row(module):
+    """Ids of the children of a container that make a row: two or more of one class, composed, with parameters."""
+    if type(bare(module)).__name__ not in ("ModuleList", "ModuleDict", "Sequential") and not _is_list(module):
+        return set()
+    rows = {}
+    for child in module._modules.values():
+        if child is not None and _is_composed(child):
+            rows.setdefault(class_name(child), []).append(id(child))
+    return {key for row in rows.values() if len(row) > 1 for key in row}
+
+
+def _is_list(module):
+    nn = sys.modules["torch"].nn
+    return isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential))
+
+
+def _is_composed(module):
+    inner = bare(module)
+    return bool(inner._modules) and next(inner.parameters(), None) is not None
+
+
+def own_elements(module):
+    """Parameter elements that `module` holds itself, not through its children."""
+    return sum(parameter.numel() for parameter in module._parameters.values() if parameter is not None)

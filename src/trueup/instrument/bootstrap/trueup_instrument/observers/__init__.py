@@ -1,0 +1,35 @@
+"""One file per library feature. Each has `NAME` and `attach(session)`, and asks what the installed version offers."""
+
+import importlib
+
+NAMES = (
+    "process",
+    "libraries",
+    "launchers",
+    "steps",
+    "compile_trace",
+    "compile_setup",
+    "distributed",
+    "data_parallel",
+    "fsdp",
+    "tensor_parallel",
+    "activation_checkpointing",
+    "mixed_precision",
+    "optimizers",
+    "moves",
+    "state_dicts",
+    "accelerate",
+    "transformers",
+    "peft",
+)
+
+
+def attach_all(session):
+    """Attach every observer; one that cannot be attached is switched off and the others go on."""
+    for name in NAMES:
+        try:
+            module = importlib.import_module(f"{__name__}.{name}")
+        except Exception as error:
+            session.switch_off(name, error)
+            continue
+        session.guarded(module.NAME, module.attach)(session)

@@ -1,0 +1,225 @@
+"""What torch.compile does, from torch's own structured trace, heard live in this process.
+
+`counters["graph_break"]` and `torch._dynamo.explain` under-report; the artifact `dynamo_graph_break_reason` does not.
+`recompile_reasons` carries no stack: the `dynamo_start` of the same compile id, which follows, does. A frame that hits the
+recompile limit starts no compile: it shows only as a compilation metric with a failure (all seen on torch 2.13).
+"""
+
+import json
+import logging
+import os
+import re
+
+from trueup_instrument import places
+
+NAME = "compile_trace"
+
+LOGGER = "torch.__trace"
+REASONS_KEPT = 8
+LENGTH_KEPT = 400
+LIMIT = re.compile(r"(accumulated_recompile_limit|accumulated_cache_size_limit|recompile_limit|cache_size_limit)")
+CHECKPOINT = "tag_activation_checkpoint"
+HIGHER_ORDER = re.compile(r"[Hh]igher[ -]?[Oo]rder[ -]?[Oo]p(?:erator)?:? `?([\w.]+)`?")
+OPTIMIZER_OPERATORS = ("_foreach_", "addcdiv", "_fused_adam", "_fused_sgd")
+UNINFORMATIVE = ("Encountered graph break when", "Failed to handle graph break gracefully")
+
+
+def attach(session):
+    session.compile_activity = 0
+    session.imports.after("torch", session.guarded(NAME, lambda torch: _listen(session)))
+
+
+def _listen(session):
+    logger = logging.getLogger(LOGGER)
+    logger.addHandler(TraceHandler(session))
+    if logger.level in (logging.NOTSET,) or logger.level > logging.DEBUG:
+        logger.setLevel(logging.DEBUG)
+    limits = logging.getLogger("torch._dynamo.convert_frame")
+    limits.addFilter(LimitFilter(session))
+
+
+class LimitFilter(logging.Filter):
+    """Sees Dynamo's warning that a recompile limit was reached, and lets every record through."""
+
+    def __init__(self, session):
+        super().__init__()
+        self._saw = session.guarded(NAME, self._look)
+        self._session = session
+
+    def filter(self, record):
+        if record.levelno >= logging.WARNING:
+            self._saw(record)
+        return True
+
+    def _look(self, record):
+        text = record.getMessage()
+        found = LIMIT.search(text)
+        if found is None or " hit " not in text:
+            return
+        function = re.search(r"function: '?(.+?)'? \((.+):(\d+)\)", text)
+        reason = re.search(r"last reason: (.+)", text)
+        at = re.findall(r'File "([^"]+)", line (\d+)', text)
+        self._session.compile_activity += 1
+        self._session.write(
+            "compile",
+            what="limit",
+            function=_shown_function(*function.groups()) if function else None,
+            limit=found.group(1),
+            reason=_short(reason.group(1)) if reason else None,
+            at=places.user_line_of([(file, int(line)) for file, line in at]),
+        )
+
+
+class TraceHandler(logging.Handler):
+    """Turns records of the structured trace into `compile` events."""
+
+    def __init__(self, session):
+        super().__init__(logging.DEBUG)
+        self._session = session
+        self._strings = {}
+        self._reasons = {}
+        self._functions = {}
+        self.emit = session.guarded(NAME, self._emit)
+
+    def _emit(self, record):
+        fields = getattr(record, "metadata", None)
+        if not fields:
+            return
+        if "chromium_event" in fields:
+            return
+        if "str" in fields:
+            text, number = fields["str"]
+            self._strings[number] = text
+        elif "dynamo_start" in fields:
+            self._start(fields)
+        elif "dynamo_output_graph" in fields:
+            payload = getattr(record, "payload", None) or ""
+            self._write("graph", fields, checkpoints=payload.count(CHECKPOINT + "("))
+            if any(name in payload for name in OPTIMIZER_OPERATORS):
+                self._session.optimizer_compiled = True
+        elif "compilation_metrics" in fields:
+            self._metrics(fields, fields["compilation_metrics"])
+        elif "bwd_compilation_metrics" in fields:
+            self._seconds(fields, fields["bwd_compilation_metrics"])
+        elif "artifact" in fields:
+            self._artifact(fields, fields["artifact"].get("name"), getattr(record, "payload", None) or "")
+
+    def _artifact(self, fields, name, payload):
+        if name == "recompile_reasons":
+            self._reasons[compile_id(fields)] = reasons_in(payload)
+        elif name == "dynamo_graph_break_reason":
+            self._break(fields, payload)
+        elif name in ("fx_graph_cache_hit", "fx_graph_cache_miss"):
+            self._session.write("compile", what="cache", hit=name.endswith("hit"))
+
+    def _start(self, fields):
+        self._session.compile_activity += 1
+        key = compile_id(fields)
+        frames = [
+            (self._file(frame.get("filename")), frame.get("line") or 0, frame.get("name"))
+            for frame in fields["dynamo_start"].get("stack") or ()
+        ]
+        at = places.user_line_of([frame[:2] for frame in frames])
+        function = _shown_function(frames[-1][2], frames[-1][0], frames[-1][1]) if frames else None
+        if fields.get("attempt"):
+            return
+        self._write("start", fields, function=function, at=at)
+        reasons = self._reasons.pop(key, None)
+        if reasons:
+            optimizing = any(
+                name == "step" and f"{os.sep}optim{os.sep}" in file or name == "profile_hook_step" for file, _, name in frames
+            )
+            clock = self._session.clock
+            self._write(
+                "recompile",
+                fields,
+                reasons=reasons,
+                function=function,
+                at=at,
+                step=clock.steps + 1 if clock is not None else None,
+                within="optimizer step" if optimizing else None,
+            )
+
+    def _break(self, fields, payload):
+        place = re.match(r"Graph break in user code at (.+):(\d+)", payload)
+        reason = payload.partition("Graph Break Reason: ")[2] or payload
+        head, _, trace = reason.partition("User code traceback:")
+        stack = re.findall(r'File "([^"]+)", line (\d+)', trace.partition("\nTraceback (most")[0])
+        frames = [(file, int(line)) for file, line in stack]
+        if place:
+            frames.append((place.group(1), int(place.group(2))))
+        gb = re.search(r"/gb/(gb\d+)", head)
+        explanation = re.search(r"Explanation: (.+)", head)
+        context = re.search(r"Developer debug context: (.+)", head)
+        operator = HIGHER_ORDER.search(head)
+        self._write(
+            "break",
+            fields,
+            reason=_short(_headline(head)),
+            explanation=_short(explanation.group(1)) if explanation else None,
+            context=_short(context.group(1)) if context else None,
+            type=gb.group(1) if gb else None,
+            at=places.user_line_of(frames),
+            frame=f"{places.installed(frames[-1][0])}:{frames[-1][1]}" if frames else None,
+            inside=operator.group(1) if operator else None,
+        )
+
+    def _metrics(self, fields, metrics):
+        failure = metrics.get("fail_type")
+        if failure:
+            reason = metrics.get("fail_reason") or ""
+            place = metrics.get("fail_user_frame_filename")
+            self._write(
+                "failure",
+                fields,
+                function=_shown_function(
+                    metrics.get("co_name"), metrics.get("co_filename"), metrics.get("co_firstlineno")
+                ),
+                error=f"{failure}: {_short(reason)}",
+                at=f"{places.shown(place)}:{metrics.get('fail_user_frame_lineno')}" if place else None,
+            )
+        self._seconds(fields, metrics)
+
+    def _seconds(self, fields, metrics):
+        microseconds = metrics.get("duration_us")
+        seconds = metrics.get("entire_frame_compile_time_s") if microseconds is None else microseconds / 1e6
+        if seconds:
+            self._write("seconds", fields, seconds=round(seconds, 4))
+
+    def _file(self, name):
+        """Files are interned: a number stands for a string that an earlier `str` record gave."""
+        return self._strings.get(name, str(name)) if isinstance(name, int) else str(name)
+
+    def _write(self, what, fields, **rest):
+        self._session.write("compile", what=what, id=compile_id(fields), **rest)
+
+
+def compile_id(fields):
+    """`frame/compile`, as Dynamo prints it."""
+    return f"{fields.get('frame_id')}/{fields.get('frame_compile_id')}"
+
+
+def reasons_in(payload):
+    """The failed guards of a `recompile_reasons` payload: one string, or a JSON list with one for each cached graph."""
+    try:
+        parts = json.loads(payload)
+    except ValueError:
+        parts = payload
+    parts = parts if isinstance(parts, list) else [str(parts)]
+    return [_short(str(part).partition("\nUser stack trace")[0]) for part in parts[:REASONS_KEPT]]
+
+
+def _headline(text):
+    """The first line of a graph break reason that says what happened."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    while len(lines) > 1 and lines[0].startswith(UNINFORMATIVE):
+        lines.pop(0)
+    return lines[0] if lines else ""
+
+
+def _short(text):
+    return re.sub(r"\s+", " ", text).strip()[:LENGTH_KEPT]
+
+
+def _shown_function(name, file, line):
+    return f"{name} ({places.installed(file)}:{line})" if file else str(name)

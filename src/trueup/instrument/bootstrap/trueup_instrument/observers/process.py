@@ -1,0 +1,97 @@
+"""How this process ends: uncaught exceptions with their chain, crashes, and a way to ask for its stacks."""
+
+import faulthandler
+import os
+import signal
+import sys
+import threading
+
+from trueup_instrument import places, role
+from trueup_instrument.observers.samples import memory
+
+NAME = "process"
+
+FRAMES_KEPT = 40
+MESSAGE_KEPT = 4000
+STACK_SIGNAL_OFFSET = 7
+"""The real-time signal SIGRTMIN + 7 asks a process to write its stacks; nothing else is known to use it."""
+OUT_OF_MEMORY = ("OutOfMemoryError", "MemoryError")
+
+
+def attach(session):
+    if session.role == role.LAUNCHER:
+        return
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # below it, the profiler prints two lines into the job's output
+    _watch_exceptions(session)
+    session.imports.after("torch", session.guarded(NAME, lambda torch: _watch_crashes(session)))
+    if os.environ.get("RANK") is not None and session.role == role.RANK:
+        session.guarded(NAME, _watch_crashes)(session)
+    session.at_end(session.guarded("memory", lambda: memory.write_peak(session)))
+
+
+def _watch_exceptions(session):
+    tell = session.guarded(NAME, lambda kind, error, trace: tell_error(session, kind, error, trace))
+    previous, previous_thread = sys.excepthook, threading.excepthook
+
+    def hook(kind, error, trace):
+        tell(kind, error, trace)
+        previous(kind, error, trace)
+
+    def thread_hook(arguments):
+        if arguments.exc_type is not SystemExit:
+            tell(arguments.exc_type, arguments.exc_value, arguments.exc_traceback)
+        previous_thread(arguments)
+
+    sys.excepthook = hook
+    threading.excepthook = thread_hook
+
+
+def tell_error(session, kind, error, trace):
+    """Write an `error` event; a process that fails before it trains is reported too, unless it is some child."""
+    if session.role == role.RANK:
+        session.open()
+    session.end_reason = "error"
+    chain, seen = [], set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        frames = _frames(error.__traceback__ if chain else trace)
+        chain.append(
+            {
+                "type": f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins."),
+                "message": str(error)[:MESSAGE_KEPT],
+                "at": places.user_line_of(frames),
+                "frames": [f"{places.installed(file)}:{line}" for file, line in frames[-FRAMES_KEPT:]],
+            }
+        )
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    first = chain[0]
+    session.write(
+        "error",
+        type=first["type"],
+        message=first["message"],
+        user_at=next((link["at"] for link in chain if link["at"]), None),
+        chain=chain,
+        out_of_memory=any(name in link["type"] for link in chain for name in OUT_OF_MEMORY),
+    )
+
+
+def _frames(trace):
+    frames = []
+    while trace is not None:
+        frames.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        trace = trace.tb_next
+    return frames
+
+
+def _watch_crashes(session):
+    """Stacks on a fatal signal and on demand, into this process's own file. The user's faulthandler is left alone."""
+    if hasattr(session, "stacks") or not hasattr(signal, "SIGRTMIN"):
+        return
+    path = os.path.join(session.events.folder, f"stacks-{os.getpid()}.txt")
+    try:
+        session.stacks = open(path, "w")  # noqa: SIM115 - faulthandler needs it open for the life of the process
+    except OSError:
+        return
+    if not faulthandler.is_enabled():
+        faulthandler.enable(session.stacks, all_threads=True)
+    faulthandler.register(signal.SIGRTMIN + STACK_SIGNAL_OFFSET, session.stacks, all_threads=True, chain=False)

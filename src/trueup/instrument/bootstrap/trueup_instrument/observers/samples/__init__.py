@@ -1,0 +1,22 @@
+"""What is looked at within a sampled step. Each part has `NAME` and `Window(sample)`, which may offer
+
+- `listeners()` → {code object: function of the called frame}, for the frames of the step;
+- `gradients_ready(optimizer)`, called when the gradients are complete;
+- `fields()` → the part's fields of the `sample` event, after the step; `sample.operators` is then filled.
+"""
+
+from trueup_instrument.observers.samples import (
+    attention,
+    blocks,
+    checkpointing,
+    collectives,
+    gradients,
+    matmuls,
+    memory,
+    model,
+    settings,
+    updates,
+)
+
+PARTS = (blocks, attention, checkpointing, matmuls, collectives, gradients, updates, settings, memory)
+__all__ = ["PARTS", "gradients", "memory", "model"]

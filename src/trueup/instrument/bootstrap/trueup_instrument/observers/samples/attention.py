@@ -1,0 +1,159 @@
+"""Which attention ran: operators and kernels by name, the Hugging Face functions, the masks, the global switches."""
+
+import sys
+
+from trueup_instrument import modules
+from trueup_instrument.frames import innermost_code
+
+NAME = "attention"
+
+MARKS = ("scaled_dot_product", "flash", "fmha", "attention", "flex", "sdpa")
+BACKWARD = ("backward", "bwd")
+HAND_WRITTEN = "aten::_softmax over 4 dimensions"
+BOUNDARIES = ("cu_seq_lens_q", "cu_seqlens", "cu_seqlens_q", "block_mask", "seq_idx")
+MASKS_LOOKED_AT = 3
+LARGEST_MASK = 1 << 24
+"""Elements of a mask that is still looked at."""
+
+
+class Window:
+    def __init__(self, sample):
+        self.sample = sample
+        self.functions = {}
+        self.masks = {}
+        self.contexts = []
+        self.packed = None
+        self.boundaries = None
+        self.cache = None
+        self._looked = 0
+
+    def listeners(self):
+        found = {}
+        for name, module in list(sys.modules.items()):
+            if name.startswith("transformers.") and module is not None:
+                for attribute, function in list(vars(module).items()):
+                    if attribute.endswith("_attention_forward") and callable(function):
+                        code = innermost_code(function)
+                        if code is not None and attribute != "_flash_attention_forward":
+                            found[code] = self._called
+        table = getattr(sys.modules.get("transformers.modeling_utils"), "ALL_ATTENTION_FUNCTIONS", None)
+        for function in list(table.values()) if hasattr(table, "values") else ():
+            code = innermost_code(function)
+            if code is not None:
+                found[code] = self._called
+        context = innermost_code(getattr(sys.modules.get("torch.nn.attention"), "sdpa_kernel", None))
+        if context is not None:
+            found[context] = self._restricted
+        for root in self.sample.roots:
+            code = innermost_code(type(modules.bare(root)).forward)
+            if code is not None and "position_ids" in code.co_varnames:
+                found[code] = self._model_called
+        cache = innermost_code(getattr(getattr(sys.modules.get("transformers.cache_utils"), "Cache", None), "update", None))
+        if cache is not None:
+            found[cache] = self._cache_filled
+        return found
+
+    def _called(self, frame):
+        name = frame.f_code.co_name
+        self.functions[name] = self.functions.get(name, 0) + 1
+        if self._looked < MASKS_LOOKED_AT:
+            self._looked += 1
+            kind = mask_kind(frame.f_locals.get("attention_mask"))
+            self.masks[kind] = self.masks.get(kind, 0) + 1
+
+    def _restricted(self, frame):
+        backends = frame.f_locals.get("backends")
+        backends = backends if isinstance(backends, (list, tuple)) else [backends]
+        names = [str(backend).rpartition(".")[2] for backend in backends]
+        if names not in self.contexts:
+            self.contexts.append(names)
+
+    def _model_called(self, frame):
+        """Packed documents show as positions that start anew inside a row."""
+        given = frame.f_locals
+        positions = given.get("position_ids")
+        if self.packed is None and getattr(positions, "dim", None) and positions.dim() == 2 and positions.shape[-1] > 1:
+            self.packed = bool((positions[:, 1:] <= positions[:, :-1]).any())
+        options = given.get("kwargs")
+        named = {**given, **(options if isinstance(options, dict) else {})}
+        self.boundaries = any(named.get(name) is not None for name in BOUNDARIES)
+
+    def _cache_filled(self, frame):
+        self.cache = True
+
+    def fields(self):
+        counts = self.sample.operators.counts
+        ops = {
+            name: calls
+            for name, calls in counts.items()
+            if any(mark in name.lower() for mark in MARKS) and not any(mark in name.lower() for mark in BACKWARD)
+        }
+        by_hand = len(self.sample.operators.own_softmaxes())
+        if by_hand:
+            ops[HAND_WRITTEN] = by_hand
+        return {
+            "attention": {
+                "ops": ops,
+                "requested": self._requested(),
+                "functions": self.functions,
+                "masks": self.masks,
+                "sdpa": self._calls(),
+                "contexts": self.contexts,
+                "toggles": toggles(),
+                "packed": self.packed,
+                "boundaries": self.boundaries,
+                "cache": self.cache,
+            }
+        }
+
+    def _calls(self):
+        """What the calls of scaled_dot_product_attention were given, told from shapes: mask present, GQA, causal."""
+        kinds = {}
+        for shapes, dtypes, concrete in self.sample.operators.attention_calls:
+            mask = "masked" if len(shapes) > 3 and shapes[3] else "no mask"
+            causal = " causal" if len(concrete) > 5 and concrete[5] is True else ""
+            dropout = " dropout" if len(concrete) > 4 and concrete[4] not in (None, 0, 0.0) else ""
+            rank = f" {len(shapes[0])}d" if len(shapes[0]) != 4 else ""
+            kind = f"{mask}{causal}{dropout}{rank}"
+            kinds[kind] = kinds.get(kind, 0) + 1
+        return kinds
+
+    def _requested(self):
+        for root in self.sample.roots:
+            config = getattr(modules.bare(root), "config", None)
+            name = getattr(config, "_attn_implementation", None)
+            if name is not None:
+                return str(name)
+        return None
+
+
+def mask_kind(mask):
+    """`none`, `all-ones` (masks nothing), `causal`, `padding` or `other`; `unseen` for a mask too large to look at."""
+    if mask is None:
+        return "none"
+    if not hasattr(mask, "numel") or not hasattr(mask, "dtype"):
+        return type(mask).__name__
+    if mask.numel() > LARGEST_MASK:
+        return "unseen"
+    torch = sys.modules["torch"]
+    with torch.no_grad():
+        if mask.dim() == 2 and mask.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+            return "all-ones" if bool((mask != 0).all()) else "padding"
+        allowed = mask if mask.dtype == torch.bool else mask >= 0
+        if bool(allowed.all()):
+            return "all-ones"
+        rows, columns = allowed.shape[-2:]
+        if bool((allowed == torch.ones(rows, columns, dtype=torch.bool, device=mask.device).tril(columns - rows)).all()):
+            return "causal"
+    return "other"
+
+
+def toggles():
+    """The global SDPA switches of torch."""
+    cuda = sys.modules["torch"].backends.cuda
+    found = {}
+    for name in ("flash", "mem_efficient", "math", "cudnn"):
+        question = getattr(cuda, f"{name}_sdp_enabled", None)
+        if question is not None:
+            found[name] = bool(question())
+    return found

@@ -1,0 +1,159 @@
+"""Which modules ran as plain Python and which inside compiled graphs.
+
+Two signs are joined. A call event of a module's own `forward` code: it ran as plain Python. A call event of
+`Module._wrapped_call_impl` with that module: it was called from outside a graph. A module that was called from outside
+and whose forward raised no event ran compiled; so did whatever lies beneath it and raised no event. A module beneath a
+plain one that was not called at all took no part. Without a compiled region in the operators nothing counts as compiled.
+"""
+
+import sys
+
+from trueup_instrument import modules
+from trueup_instrument.frames import innermost_code
+
+NAME = "blocks"
+
+EAGER = "eager"
+COMPILED = "compiled"
+IDLE = "idle"
+REGION = "Torch-Compiled Region"
+
+
+class Window:
+    def __init__(self, sample):
+        self.sample = sample
+        self.eager = {}
+        """id(module) → calls of its forward as plain Python."""
+        self.entered = {}
+        """id(module) → calls from plain Python."""
+
+    def listeners(self):
+        found = {}
+        for module in self.sample.live:
+            for function in (type(module).forward, module.__dict__.get("forward")):
+                code = innermost_code(function) if function is not None else None
+                if code is not None:
+                    found[code] = self._ran
+        base = sys.modules["torch"].nn.Module
+        for name in ("_wrapped_call_impl", "_call_impl"):
+            code = getattr(getattr(base, name, None), "__code__", None)
+            if code is not None:
+                found[code] = self._entered
+                break
+        return found
+
+    def _ran(self, frame):
+        module = frame.f_locals.get("self")
+        key = id(module)
+        self.eager[key] = self.eager.get(key, 0) + 1
+
+    def _entered(self, frame):
+        key = id(frame.f_locals.get("self"))
+        self.entered[key] = self.entered.get(key, 0) + 1
+
+    def fields(self):
+        regions = self._regions()
+        took_part = [root for root in self.sample.roots if self._touched(root)]
+        if not took_part and sum(regions.values()):
+            took_part = self._trained_roots()
+        status = {}
+        for root in took_part:
+            # called by a compiled function: no module of it was called from plain Python
+            above = None if self._touched(root) else COMPILED
+            self._judge(root, above, bool(regions), status)
+        outer = self._outer_eager(took_part, status)
+        total = compiled = 0
+        eager_classes = {}
+        for root in took_part:
+            for module in root.modules():
+                elements = modules.own_elements(module)
+                state = status.get(id(module), IDLE)
+                if elements and state != IDLE:
+                    total += elements
+                    compiled += elements if state == COMPILED else 0
+                    if state == EAGER:
+                        name = modules.class_name(module)
+                        eager_classes[name] = eager_classes.get(name, 0) + self.eager.get(id(module), 0)
+        return {
+            "modules": {
+                "roots": [modules.class_name(root) for root in took_part],
+                "root_eager": bool(outer) if took_part else None,
+                "outer_eager": outer,
+                "blocks": [
+                    self._block(name, block, status) for root in took_part for name, block in modules.blocks_of(root)
+                ],
+                "parameters_total": total,
+                "parameters_compiled": compiled,
+                "eager": eager_classes,
+                "regions": sum(regions.values()),
+            },
+            "training_mode": all(modules.bare(root).training for root in took_part) if took_part else None,
+        }
+
+    def _judge(self, module, above, compiled_code_ran, status):
+        """Decide `status` of `module` and of all beneath it; `above` is the status of its parent."""
+        key = id(module)
+        if key in status:
+            return
+        if key in self.eager or _is_script(module):
+            state = EAGER
+        elif above == COMPILED:
+            state = COMPILED
+        elif key in self.entered:
+            state = COMPILED if compiled_code_ran else EAGER
+        elif _is_container(module):
+            state = above if above is not None else IDLE
+        else:
+            state = IDLE
+        status[key] = state
+        for child in module._modules.values():
+            if child is not None:
+                self._judge(child, state, compiled_code_ran, status)
+
+    def _block(self, name, block, status):
+        """A block ran compiled when its own forward did and no module with parameters in it ran as plain Python."""
+        inner = modules.bare(block)
+        own = status.get(id(inner), IDLE)
+        plain = [m for m in inner.modules() if status.get(id(m)) == EAGER and modules.own_elements(m)]
+        return {
+            "name": name,
+            "class": modules.class_name(block),
+            "status": EAGER if own == COMPILED and plain else own,
+            "calls": self.eager.get(id(inner), 0),
+            "training": bool(inner.training),
+        }
+
+    def _outer_eager(self, roots, status):
+        """Classes of the modules around the blocks (of the root, where there are no blocks) that ran as plain Python."""
+        found = []
+        for root in roots:
+            names = [name for name, _ in modules.blocks_of(root)]
+            for name, module in root.named_modules():
+                around = any(not name or block.startswith(name + ".") for block in names) if names else module is root
+                if around and not _is_container(module) and status.get(id(module)) == EAGER and modules.bare(module) is module:
+                    found.append(modules.class_name(module))
+        return sorted(set(found))
+
+    def _regions(self):
+        return {name: calls for name, calls in self.sample.operators.counts.items() if name.startswith(REGION)}
+
+    def _touched(self, root):
+        return any(id(module) in self.eager or id(module) in self.entered for module in root.modules())
+
+    def _trained_roots(self):
+        """No module was called from plain Python: a compiled function called them. Those that train took part."""
+        return [root for root in self.sample.roots if any(p.grad is not None for p in root.parameters())] or [
+            root for root in self.sample.roots if any(p.requires_grad for p in root.parameters())
+        ]
+
+
+def _is_container(module):
+    """A module without a forward of its own (ModuleList, ModuleDict): it is never called, its members are."""
+    nn = sys.modules["torch"].nn
+    return isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict))
+
+
+def _is_script(module):
+    """TorchScript runs outside Dynamo's graphs and raises no Python call events."""
+    script = getattr(getattr(sys.modules["torch"], "jit", None), "ScriptModule", ())
+    return isinstance(module, script) if script else False

@@ -1,0 +1,81 @@
+"""Activation checkpointing in the sampled step: what was checkpointed, which variant, and what really ran again."""
+
+import sys
+
+from trueup_instrument import places
+from trueup_instrument.frames import innermost_code
+
+NAME = "checkpointing"
+
+
+class Window:
+    def __init__(self, sample):
+        self.session = sample.session
+        self.calls = 0
+        self.reentrant = 0
+        self.recomputed = 0
+        self.without_rng = 0
+        self.around_compiled = 0
+        self.at = None
+        self.function = None
+
+    def listeners(self):
+        module = sys.modules.get("torch.utils.checkpoint")
+        if module is None:
+            return {}
+        found = {}
+        outer = innermost_code(getattr(module, "checkpoint", None))
+        if outer is not None:
+            found[outer] = self._called
+        backward = innermost_code(getattr(getattr(module, "CheckpointFunction", None), "backward", None))
+        if backward is not None:
+            found[backward] = self._ran_again
+        again = _nested(innermost_code(getattr(module, "_checkpoint_without_reentrant_generator", None)), "recompute_fn")
+        if again is not None:
+            found[again] = self._ran_again
+        return found
+
+    def _called(self, frame):
+        given = frame.f_locals
+        self.calls += 1
+        options = given.get("kwargs") or {}
+        reentrant = given.get("use_reentrant")
+        self.reentrant += reentrant is None or bool(reentrant)
+        self.without_rng += options.get("preserve_rng_state", True) is False
+        function = given.get("function")
+        self.around_compiled += is_compiled(function)
+        if self.at is None:
+            self.at = places.user_line(frame.f_back)
+            self.function = getattr(function, "__qualname__", None) or type(function).__name__
+
+    def _ran_again(self, frame):
+        self.recomputed += 1
+
+    def fields(self):
+        return {
+            "checkpointing": {
+                "calls": self.calls,
+                "reentrant_calls": self.reentrant,
+                "recomputed": self.recomputed,
+                "without_rng_state": self.without_rng,
+                "around_compiled": self.around_compiled,
+                "function": self.function,
+                "at": self.at,
+            }
+        }
+
+
+def is_compiled(function):
+    """True for what torch.compile or Module.compile made, and for bound methods of such modules."""
+    owner = getattr(function, "__self__", function)
+    if "_orig_mod" in getattr(owner, "_modules", {}) or getattr(owner, "_compiled_call_impl", None) is not None:
+        return True
+    return hasattr(function, "_torchdynamo_orig_callable")
+
+
+def _nested(code, name):
+    """The code object of the function `name` defined inside `code`, or None."""
+    for constant in code.co_consts if code is not None else ():
+        if getattr(constant, "co_name", None) == name:
+            return constant
+    return None

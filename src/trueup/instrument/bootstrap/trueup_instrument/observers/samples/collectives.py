@@ -1,0 +1,66 @@
+"""Calls of collectives in the sampled step, by kind, whichever backend and wrapper made them."""
+
+import sys
+
+from trueup_instrument.frames import innermost_code
+
+NAME = "collectives"
+
+KINDS = {
+    "all_reduce": ("c10d::allreduce", "_c10d_functional::all_reduce"),
+    "all_gather": ("c10d::allgather", "c10d::_allgather_base", "_c10d_functional::all_gather"),
+    "reduce_scatter": ("c10d::reduce_scatter", "c10d::_reduce_scatter_base", "_c10d_functional::reduce_scatter"),
+    "broadcast": ("c10d::broadcast", "_c10d_functional::broadcast"),
+    "all_to_all": ("c10d::alltoall", "_c10d_functional::all_to_all"),
+    "barrier": ("c10d::barrier",),
+    "send": ("c10d::send",),
+    "recv": ("c10d::recv",),
+    "scatter": ("c10d::scatter",),
+    "gather": ("c10d::gather",),
+    "reduce": ("c10d::reduce_",),
+}
+"""Kind → beginnings of the dispatcher's operator names."""
+
+
+class Window:
+    def __init__(self, sample):
+        self.sample = sample
+        self.without_sync = 0
+
+    def listeners(self):
+        found = {}
+        for name, owner in (
+            ("torch.nn.parallel.distributed", "DistributedDataParallel"),
+            ("torch.distributed.fsdp", "FullyShardedDataParallel"),
+        ):
+            code = innermost_code(getattr(getattr(sys.modules.get(name), owner, None), "no_sync", None))
+            if code is not None:
+                found[code] = self._no_sync
+        fsdp2 = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
+        code = innermost_code(getattr(fsdp2, "set_requires_gradient_sync", None))
+        if code is not None:
+            found[code] = self._no_sync
+        return found
+
+    def _no_sync(self, frame):
+        self.without_sync += 1
+
+    def fields(self):
+        counts = {}
+        for name, calls in self.sample.operators.counts.items():
+            for kind, beginnings in KINDS.items():
+                if name.startswith(beginnings):
+                    counts[kind] = counts.get(kind, 0) + calls
+                    break
+        return {
+            "collectives": counts,
+            "no_sync": self.without_sync,
+            "backwards": len(self.sample.backwards),
+            "reducing_backwards": self._reducing(),
+            "random_ops": self.sample.operators.random,
+        }
+
+    def _reducing(self):
+        """Backward passes in which a reduction over ranks began; the profiler's clock is the system's."""
+        starts = self.sample.operators.reductions
+        return sum(any(begin <= start <= end for start in starts) for begin, end in self.sample.backwards)

@@ -1,0 +1,79 @@
+"""Gradients at the moment the optimizer steps: which are missing, their dtypes, their norm."""
+
+import sys
+
+from trueup_instrument.observers.samples import parameters
+
+NAME = "gradients"
+
+FIRST_STEPS = 5
+"""Steps whose gradient norm is taken, besides the sampled ones."""
+SHOWN = 40
+
+
+class Window:
+    def __init__(self, sample):
+        self.sample = sample
+        self.without = set()
+        self.seen = set()
+        self.dtypes = {}
+
+    def gradients_ready(self, optimizer):
+        norm_event(self.sample.session, optimizer, self.sample.clock.steps + 1)
+        for parameter in _trained_by(optimizer):
+            if not parameter.requires_grad or id(parameter) in self.seen:
+                continue
+            self.seen.add(id(parameter))
+            if parameter.grad is None:
+                if parameter.numel():  # an FSDP1 rank may hold nothing of a parameter
+                    self.without.add(id(parameter))
+            else:
+                name = parameters.dtype_name(parameter.grad)
+                self.dtypes[name] = self.dtypes.get(name, 0) + parameters.local(parameter.grad).numel()
+
+    def fields(self):
+        names = parameters.names_of(self.sample.roots)
+        missing = sorted(names.get(key, "(not a parameter of the model)") for key in self.without)
+        return {
+            "gradients": {
+                "without": missing[:SHOWN],
+                "without_count": len(missing),
+                "with_count": len(self.seen) - len(self.without),
+                "dtypes": self.dtypes,
+            }
+        }
+
+
+def norm_event(session, optimizer, step):
+    """Write the sums of squared gradient elements that this rank holds; merging over ranks gives the global norm."""
+    torch = sys.modules["torch"]
+    squares = {False: [], True: []}
+    with torch.no_grad():
+        for parameter in _trained_by(optimizer):
+            gradient = parameter.grad
+            if gradient is None or gradient.is_sparse:
+                continue
+            held = parameters.local(gradient)
+            if held.numel():
+                norm = torch.linalg.vector_norm(held.detach(), dtype=torch.float32)
+                squares[parameters.is_sharded(gradient) or parameters.is_sharded(parameter)].append(norm * norm)
+        if not squares[False] and not squares[True]:
+            return
+        session.write(
+            "gradient",
+            step=step,
+            replicated_squares=_total(torch, squares[False]),
+            sharded_squares=_total(torch, squares[True]),
+        )
+
+
+def _total(torch, parts):
+    if not parts:
+        return 0.0
+    device = parts[0].device
+    return float(torch.stack([part.to(device) for part in parts]).sum().item())
+
+
+def _trained_by(optimizer):
+    for group in optimizer.param_groups:
+        yield from group["params"]

@@ -1,0 +1,200 @@
+"""What the model is: parameters, how they are sharded, adapters, and what the optimizers hold of them."""
+
+import sys
+
+from trueup_instrument import modules
+from trueup_instrument.observers.samples import parameters
+from trueup_instrument.observers.samples.updates import is_adapter
+
+NAME = "model"
+SHOWN = 40
+
+
+def describe(session):
+    """The fields of a `model` event, or None when no module holds a parameter that is trained."""
+    live = modules.live_modules()
+    held = {id(p): p for optimizer in optimizers_of(session) for group in optimizer.param_groups for p in group["params"]}
+    roots = trained_roots(modules.roots_of(live), held)
+    if not roots:
+        return None
+    names = parameters.names_of(roots)
+    own = {id(p): p for root in roots for p in root.parameters()}
+    blocks = [block for root in roots for _, block in modules.blocks_of(root)]
+    return {
+        "roots": [{"class": modules.class_name(root)} for root in roots],
+        "blocks": {"total": len(blocks), "classes": sorted({modules.class_name(block) for block in blocks})},
+        "training": sum(bool(modules.bare(block).training) for block in blocks),
+        "parameters": _parameters(own),
+        "sharding": sharding(roots, own),
+        "adapter": _adapter(own, names),
+        "optimizer": _optimizer(own, held, names, session),
+        "compile_entries": sum(_is_entry(module) for root in roots for module in root.modules()),
+        "tied": _tied(roots),
+        "checkpointing": any(getattr(m, "gradient_checkpointing", False) for root in roots for m in root.modules()),
+    }
+
+
+def optimizers_of(session):
+    return list(getattr(session, "optimizers", ()))
+
+
+def trained_roots(roots, held):
+    """The roots whose parameters an optimizer holds; when none does (all were replaced), those that can be trained."""
+    trained = [root for root in roots if any(id(p) in held for p in root.parameters())]
+    return trained or [root for root in roots if any(p.requires_grad for p in root.parameters())]
+
+
+def _is_entry(module):
+    return getattr(module, "_compiled_call_impl", None) is not None or "_orig_mod" in module._modules
+
+
+def _parameters(own):
+    dtypes = {}
+    for parameter in own.values():
+        name = parameters.dtype_name(parameter)
+        dtypes[name] = dtypes.get(name, 0) + parameters.elements_everywhere(parameter)
+    trained = [p for p in own.values() if p.requires_grad]
+    return {
+        "tensors": len(own),
+        "elements": sum(parameters.elements_everywhere(p) for p in own.values()),
+        "trainable_tensors": len(trained),
+        "trainable_elements": sum(parameters.elements_everywhere(p) for p in trained),
+        "dtypes": dtypes,
+    }
+
+
+def _adapter(own, names):
+    adapters = [p for key, p in own.items() if is_adapter(names[key])]
+    return {
+        "parameters": len(adapters),
+        "trainable": sum(p.requires_grad for p in adapters),
+        "names": sorted({_kind(names[key]) for key in own if is_adapter(names[key])})[:SHOWN],
+        "elements": sum(parameters.elements_everywhere(p) for p in adapters),
+        "trainable_elements": sum(parameters.elements_everywhere(p) for p in adapters if p.requires_grad),
+    }
+
+
+def _kind(name):
+    """`q_proj.lora_A` of `model.layers.0.self_attn.q_proj.lora_A.default.weight`."""
+    words = name.split(".")
+    for place, word in enumerate(words):
+        if is_adapter(word):
+            return ".".join(words[max(0, place - 1) : place + 1])
+    return name
+
+
+def _optimizer(own, held, names, session):
+    missing = sorted(names[key] for key, p in own.items() if p.requires_grad and key not in held)
+    state = {}
+    for optimizer in optimizers_of(session):
+        for values in optimizer.state.values():
+            for value in values.values() if isinstance(values, dict) else ():
+                if hasattr(value, "dtype") and hasattr(value, "numel") and value.numel() > 1:
+                    name = parameters.dtype_name(value)
+                    state[name] = state.get(name, 0) + parameters.local(value).numel()
+    return {
+        "names": sorted(type(optimizer).__name__ for optimizer in optimizers_of(session)),
+        "tensors": len(held),
+        "of_model": sum(key in own for key in held),
+        "not_of_model": sum(key not in own for key in held),
+        "in_no_optimizer": missing[:SHOWN],
+        "in_no_optimizer_count": len(missing),
+        "state_dtypes": state,
+    }
+
+
+def _tied(roots):
+    """Does the configuration ask for tied embeddings, and are they the same parameter?"""
+    for root in roots:
+        model = modules.bare(root)
+        inner = getattr(model, "base_model", model) if type(model).__name__.startswith("Peft") else model
+        inner = getattr(inner, "model", inner) if type(inner).__name__ == "LoraModel" else inner
+        config = getattr(inner, "config", None)
+        asked = getattr(config, "tie_word_embeddings", None)
+        if asked is None or not hasattr(inner, "get_output_embeddings") or not hasattr(inner, "get_input_embeddings"):
+            continue
+        into, out = inner.get_input_embeddings(), inner.get_output_embeddings()
+        if into is not None and out is not None:
+            return {"config": bool(asked), "actual": getattr(into, "weight", 0) is getattr(out, "weight", 1)}
+    return None
+
+
+def sharding(roots, own):
+    """Strategy, bytes in all and bytes really split, units and replicas."""
+    total = split = 0
+    replicas = set()
+    for parameter in own.values():
+        size = parameters.elements_everywhere(parameter) * parameter.element_size()
+        total += size
+        if parameters.is_sharded(parameter) or getattr(parameter, "ds_id", None) is not None:
+            split += size
+        if hasattr(parameter, "placements"):
+            mesh = parameter.device_mesh
+            copies = 1
+            for axis, placement in enumerate(parameter.placements):
+                copies *= mesh.size(axis) if placement.is_replicate() else 1
+            replicas.add(copies)
+    wrapped = _wrappers(roots)
+    strategy = _strategy(wrapped, split, replicas)
+    fsdp1 = wrapped.get("FullyShardedDataParallel")
+    if fsdp1 and _fsdp1_splits(fsdp1[0]):
+        split = total
+    return {
+        "strategy": strategy,
+        "bytes_total": total,
+        "bytes_sharded": split,
+        "units": len(wrapped.get("FSDPModule", ())) or len(wrapped.get("FullyShardedDataParallel", ())),
+        "replicas": max(replicas) if replicas else None,
+        **_policy(wrapped),
+    }
+
+
+def _wrappers(roots):
+    """Kind → wrapped modules: DDP, FSDP1 and FSDP2 units, DeepSpeed engines."""
+    fsdp2 = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
+    found = {}
+    for root in roots:
+        for module in root.modules():
+            name = type(module).__name__
+            if name in ("DistributedDataParallel", "FullyShardedDataParallel", "DeepSpeedEngine"):
+                found.setdefault(name, []).append(module)
+            elif fsdp2 is not None and isinstance(module, fsdp2):
+                found.setdefault("FSDPModule", []).append(module)
+    return found
+
+
+def _strategy(wrapped, split, replicas):
+    if "FullyShardedDataParallel" in wrapped:
+        kind = getattr(wrapped["FullyShardedDataParallel"][0], "sharding_strategy", None)
+        return f"FSDP1/{getattr(kind, 'name', kind)}"
+    if "FSDPModule" in wrapped:
+        return "HSDP" if replicas and max(replicas) > 1 and split else "FSDP2"
+    if "DeepSpeedEngine" in wrapped:
+        stage = getattr(wrapped["DeepSpeedEngine"][0], "zero_optimization_stage", None)
+        return f"ZeRO-{stage()}" if callable(stage) else "DeepSpeed"
+    if "DistributedDataParallel" in wrapped:
+        return "DDP"
+    return "TP" if split else "none"
+
+
+def _fsdp1_splits(unit):
+    kind = getattr(getattr(unit, "sharding_strategy", None), "name", "")
+    return kind != "NO_SHARD" and getattr(unit, "world_size", 1) > 1
+
+
+def _policy(wrapped):
+    """Parameter and reduce dtype of the sharding policy, as far as the units tell."""
+    for module in wrapped.get("FSDPModule", ()):
+        state = module._get_fsdp_state() if hasattr(module, "_get_fsdp_state") else None
+        policy = getattr(state, "_mp_policy", None)
+        if policy is not None:
+            return {"param_dtype": _name(policy.param_dtype), "reduce_dtype": _name(policy.reduce_dtype or policy.param_dtype)}
+    for module in wrapped.get("FullyShardedDataParallel", ()):
+        policy = getattr(module, "mixed_precision", None)
+        if policy is not None:
+            return {"param_dtype": _name(policy.param_dtype), "reduce_dtype": _name(policy.reduce_dtype)}
+    return {}
+
+
+def _name(dtype):
+    return str(dtype).rpartition(".")[2] if dtype is not None else None

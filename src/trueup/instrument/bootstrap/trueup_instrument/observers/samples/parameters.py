@@ -1,0 +1,42 @@
+"""Small questions about one parameter that several observers ask."""
+
+import sys
+
+
+def local(tensor):
+    """The part of a tensor that this rank holds: the local tensor of a DTensor, else the tensor itself."""
+    return getattr(tensor, "_local_tensor", tensor)
+
+
+def is_sharded(tensor):
+    """True when other ranks hold other parts: a DTensor sharded over more than one rank, or an FSDP1 flat parameter."""
+    placements = getattr(tensor, "placements", None)
+    if placements is not None:
+        mesh = tensor.device_mesh
+        return any(placement.is_shard() and mesh.size(axis) > 1 for axis, placement in enumerate(placements))
+    return bool(getattr(tensor, "_is_flat_param", False))
+
+
+def elements_everywhere(tensor):
+    """Elements of the whole tensor over all ranks."""
+    whole = getattr(tensor, "ds_numel", None)  # DeepSpeed ZeRO-3 keeps the full size here
+    return int(whole if whole is not None else tensor.numel())
+
+
+def dtype_name(tensor):
+    return str(tensor.dtype).rpartition(".")[2]
+
+
+def names_of(roots):
+    """id(parameter) → name, over all roots; wrappers' prefixes left out."""
+    names = {}
+    for root in roots:
+        for name, parameter in root.named_parameters():
+            for prefix in ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."):
+                name = name.replace(prefix, "")
+            names.setdefault(id(parameter), name.removeprefix("module."))
+    return names
+
+
+def no_grad():
+    return sys.modules["torch"].no_grad()

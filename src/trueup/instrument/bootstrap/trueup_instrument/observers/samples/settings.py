@@ -1,0 +1,81 @@
+"""Contexts entered in the sampled step, and settings in force: autocast, Dynamo's limits."""
+
+import sys
+
+from trueup_instrument import places
+from trueup_instrument.frames import innermost_code
+
+NAME = "settings"
+
+WATCHED_CONFIG = (
+    "suppress_errors",
+    "recompile_limit",
+    "cache_size_limit",
+    "accumulated_recompile_limit",
+    "automatic_dynamic_shapes",
+    "assume_static_by_default",
+    "capture_scalar_outputs",
+    "capture_dynamic_output_shape_ops",
+    "optimize_ddp",
+    "allow_unspec_int_on_nn_module",
+    "fail_on_recompile_limit_hit",
+    "disable",
+    "compiled_autograd",
+)
+"""Settings of torch._dynamo.config that decide what is compiled, with the defaults of the installed version beside them."""
+
+
+class Window:
+    def __init__(self, sample):
+        self.session = sample.session
+        self.autocast = {}
+
+    def listeners(self):
+        kind = getattr(sys.modules.get("torch.amp.autocast_mode"), "autocast", None)
+        code = innermost_code(getattr(kind, "__enter__", None))
+        return {code: self._entered} if code is not None else {}
+
+    def _entered(self, frame):
+        context = frame.f_locals.get("self")
+        key = (
+            str(getattr(context, "device", None)),
+            str(getattr(context, "fast_dtype", None)).rpartition(".")[2],
+            bool(getattr(context, "_enabled", False)),
+            bool(getattr(context, "_cache_enabled", False)),
+        )
+        if key not in self.autocast:
+            self.autocast[key] = places.user_line(frame.f_back)
+
+    def fields(self):
+        told = self.session.__dict__.setdefault("settings_told", set())
+        for key, at in self.autocast.items():
+            if key not in told:
+                told.add(key)
+                device, dtype, enabled, cache_enabled = key
+                self.session.layer(
+                    "precision", "autocast", at=at, device=device, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled
+                )
+                if enabled:
+                    self.session.request("precision", "dtype", dtype, at=at, source="autocast")
+        changed = changed_config()
+        if changed and "dynamo.config" not in told:
+            told.add("dynamo.config")
+            self.session.layer("compile", "dynamo.config", **changed)
+        return {"autocast": [list(key) for key in self.autocast]}
+
+
+def changed_config():
+    """Watched settings of Dynamo that differ from the installed version's defaults: name → value."""
+    config = sys.modules.get("torch._dynamo.config")
+    entries = getattr(config, "_config", None)
+    if not isinstance(entries, dict):
+        return {}
+    found = {}
+    for name in WATCHED_CONFIG:
+        entry = entries.get(name)
+        if entry is None or getattr(entry, "alias", None):
+            continue
+        value = getattr(config, name, None)
+        if value != getattr(entry, "default", value):
+            found[name] = value
+    return found

@@ -1,0 +1,82 @@
+"""What an optimizer step changed: a few elements of each parameter, before and after."""
+
+import sys
+
+from trueup_instrument.observers.samples import parameters
+
+NAME = "updates"
+
+PROBED = 32
+"""Elements looked at per parameter."""
+MOST = 600
+"""Parameters looked at."""
+SHOWN = 40
+
+
+class Window:
+    def __init__(self, sample):
+        self.sample = sample
+        self.before = {}
+        """id(parameter) → (parameter, its probed elements, the gradient's)."""
+
+    def gradients_ready(self, optimizer):
+        with parameters.no_grad():
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    if len(self.before) >= MOST or id(parameter) in self.before:
+                        continue
+                    if parameter.grad is None or parameter.grad.is_sparse or not group.get("lr", 1.0):
+                        continue
+                    held, gradient = probe(parameter), probe(parameter.grad)
+                    if held is not None and gradient is not None and held.shape == gradient.shape:
+                        self.before[id(parameter)] = (parameter, held, gradient)
+
+    def fields(self):
+        torch = sys.modules["torch"]
+        names = parameters.names_of(self.sample.roots)
+        unchanged, changed, adapters_changed = [], 0, 0
+        elements = still = 0
+        with torch.no_grad():
+            for key, (parameter, held, gradient) in self.before.items():
+                now = probe(parameter)
+                if now is None or now.shape != held.shape or not held.numel():
+                    continue
+                moved = now != held
+                pushed = gradient != 0
+                name = names.get(key, "(not a parameter of the model)")
+                elements += int(pushed.sum())
+                still += int((pushed & ~moved).sum())
+                if bool(moved.any()):
+                    changed += 1
+                    adapters_changed += is_adapter(name)
+                elif bool(pushed.any()):
+                    unchanged.append(name)
+        self.before = {}
+        return {
+            "updates": {
+                "unchanged": sorted(unchanged)[:SHOWN],
+                "unchanged_count": len(unchanged),
+                "changed_count": changed,
+                "adapter_changed": adapters_changed,
+                "elements_probed": elements,
+                "elements_unchanged": still,
+            }
+        }
+
+
+def probe(tensor):
+    """Up to PROBED elements of what this rank holds of a tensor, evenly spread, copied; None when they lie scattered."""
+    held = parameters.local(tensor).detach()
+    if not held.is_contiguous():
+        return None
+    flat = held.view(-1)
+    stride = max(1, flat.numel() // PROBED)
+    return flat[::stride][:PROBED].clone()
+
+
+ADAPTER_MARKS = ("lora_", "lokr_", "hada_", "ia3_", "oft_", "vera_lambda_", "prompt_embeddings", "adapter_", "adaption_")
+
+
+def is_adapter(name):
+    """True for names that PEFT's adapters give their parameters."""
+    return any(mark in name for mark in ADAPTER_MARKS)

@@ -1,0 +1,99 @@
+"""Which operators and device kernels ran during one step, from torch's profiler, read without its slow table building."""
+
+import sys
+
+MATMULS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm", "aten::_int_mm")
+REDUCTIONS = ("c10d::allreduce", "c10d::reduce_scatter", "c10d::_reduce_scatter_base")
+RANDOM = ("aten::dropout", "aten::native_dropout", "aten::bernoulli_", "aten::rand_like")
+SDPA = "aten::scaled_dot_product_attention"
+
+
+class Recorder:
+    """torch.autograd.profiler around one step. It is left alone when the user's own profiler is running."""
+
+    def __init__(self):
+        self._profile = None
+        self._result = None
+
+    def start(self):
+        torch = sys.modules["torch"]
+        profiler = torch.autograd.profiler
+        if torch._C._autograd._profiler_enabled() if hasattr(torch._C._autograd, "_profiler_enabled") else False:
+            return False
+        device = {"use_device": "cuda"} if torch.cuda.is_available() else {}
+        self._profile = profiler.profile(use_cpu=True, record_shapes=True, **device)
+        self._profile.__enter__()
+        return True
+
+    def stop(self):
+        profile, self._profile = self._profile, None
+        if profile is None:
+            return
+        torch = sys.modules["torch"]
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        profile.__exit__(None, None, None)
+        self._result = profile.kineto_results
+
+    def read(self):
+        result, self._result = self._result, None
+        return Operators(result.events() if result is not None else [])
+
+
+class Operators:
+    """The events of one step, counted by name; shapes and dtypes are kept for the operators that need them."""
+
+    def __init__(self, events):
+        self.counts = {}
+        self.matmuls = []
+        """(name, shapes, dtypes) of each matrix multiplication."""
+        self.attention_calls = []
+        """(shapes, dtypes, concrete inputs) of each call of scaled_dot_product_attention."""
+        self.softmaxes = []
+        """(start, end, shape) of each softmax over four dimensions, forward only."""
+        self.reductions = []
+        """Start of each gradient reduction over ranks."""
+        self.random = {}
+        """Random operators → calls."""
+        self.math_spans = []
+        """(start, end) of each math attention."""
+        for event in events:
+            name = event.name()
+            self.counts[name] = self.counts.get(name, 0) + 1
+            if name.startswith(REDUCTIONS):
+                self.reductions.append(event.start_ns())
+            elif name in RANDOM:
+                self.random[name] = self.random.get(name, 0) + 1
+            elif name in MATMULS:
+                self.matmuls.append((name, event.shapes(), event.dtypes()))
+            elif name == SDPA:
+                concrete = event.concrete_inputs() if hasattr(event, "concrete_inputs") else []
+                self.attention_calls.append((event.shapes(), event.dtypes(), concrete))
+            elif name == "aten::_softmax" or name == "aten::_safe_softmax":
+                shapes = event.shapes()
+                if shapes and len(shapes[0]) == 4:
+                    self.softmaxes.append((*_span(event), shapes[0]))
+            elif name == "aten::_scaled_dot_product_attention_math":
+                self.math_spans.append(_span(event))
+
+    def own_softmaxes(self):
+        """Shapes of four-dimensional softmaxes that are no part of SDPA's math path: attention written by hand."""
+        spans = sorted(self.math_spans)
+        return [
+            shape
+            for start, end, shape in self.softmaxes
+            if not any(begin <= start and end <= finish for begin, finish in spans)
+        ]
+
+    def sequence_length(self):
+        """Length of the queries of the first attention call, or None."""
+        for shapes, _, _ in self.attention_calls:
+            if shapes and len(shapes[0]) >= 3:
+                return int(shapes[0][-2])
+        return None
+
+
+def _span(event):
+    return event.start_ns(), event.start_ns() + event.duration_ns()
+
+

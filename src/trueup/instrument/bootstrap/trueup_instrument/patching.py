@@ -1,0 +1,110 @@
+"""Put a look before and after a library's set-up function, leaving its result, errors and signature alone."""
+
+import functools
+import inspect
+import sys
+import threading
+import types
+
+MARK = "__trueup_observed__"
+"""Attribute of a replacement that holds the replacement itself; `functools.wraps` by others copies it, so it is compared."""
+
+
+class _Groups(threading.local):
+    """The groups of observed calls that this thread is inside of. None is no group."""
+
+    def __init__(self):
+        self.entered = set()
+
+    def enter(self, group):
+        if group is not None:
+            self.entered.add(group)
+
+    def leave(self, group):
+        self.entered.discard(group)
+
+
+_groups = _Groups()
+
+
+def around(session, observer, owner, name, before=None, after=None, group=None):
+    """Replace `owner.name` by one that calls `before(args, kwargs)` and `after(result, args, kwargs, seen)` around it.
+
+    `seen` is what `before` returned. Both are guarded: a failure switches `observer` off and the call goes on. Nothing
+    happens inside code that Dynamo traces. Of calls of one `group` that are nested only the outermost is looked at.
+    Class methods and static methods stay what they are. Returns False when `owner` has no such attribute.
+    """
+    original = getattr(owner, name, None)
+    if original is None or is_observed(original):
+        return False
+    descriptor = owner.__dict__.get(name) if isinstance(owner, type) else None
+    if isinstance(descriptor, (staticmethod, classmethod)):
+        original = descriptor.__func__
+    else:
+        descriptor = None
+    look_before = session.guarded(observer, before) if before else None
+    look_after = session.guarded(observer, after) if after else None
+    is_compiling = is_compiling_question()
+    groups = _groups
+
+    @functools.wraps(original)
+    def observed(*args, **kwargs):
+        if is_compiling() or group in groups.entered:
+            return original(*args, **kwargs)
+        groups.enter(group)
+        try:
+            seen = look_before(args, kwargs) if look_before is not None else None
+            result = original(*args, **kwargs)
+            if look_after is not None:
+                look_after(result, args, kwargs, seen)
+            return result
+        finally:
+            groups.leave(group)
+
+    setattr(observed, MARK, observed)
+    setattr(owner, name, type(descriptor)(observed) if descriptor is not None else observed)
+    if isinstance(owner, types.ModuleType):
+        _replace_elsewhere(original, observed, name)
+    return True
+
+
+def is_observed(function):
+    """True for a replacement of ours itself, not for a function that copied its attributes."""
+    function = getattr(function, "__func__", function)
+    mark = getattr(function, MARK, None)
+    return mark is not None and mark is function
+
+
+def arguments_of(function):
+    """A function of (args, kwargs) that gives the arguments of a call of `function` by name, defaults included."""
+    signature = inspect.signature(function)
+
+    def arguments(args, kwargs):
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.arguments
+
+    return arguments
+
+
+def _replace_elsewhere(original, observed, name):
+    """Other modules of the same library that took the function by name get the observed one too."""
+    package = (original.__module__ or "").partition(".")[0]
+    for module_name, module in list(sys.modules.items()):
+        if module_name.partition(".")[0] == package and isinstance(module, types.ModuleType):
+            if module.__dict__.get(name) is original:
+                setattr(module, name, observed)
+
+
+def dress(replacement, original):
+    """Give `replacement` the name, signature and documentation of `original`, and mark it as ours."""
+    functools.update_wrapper(replacement, original)
+    setattr(replacement, MARK, replacement)
+
+
+def is_compiling_question():
+    """torch's own `is_compiling`, or a constant No while torch is not there."""
+    torch = sys.modules.get("torch")
+    compiler = getattr(torch, "compiler", None)
+    question = getattr(compiler, "is_compiling", None)
+    return question if question is not None else (lambda: False)

@@ -1,0 +1,63 @@
+"""Where in the user's code something happens."""
+
+import os
+import sys
+import sysconfig
+
+_OURS = os.path.dirname(os.path.abspath(__file__))
+_LIBRARY_FOLDERS = tuple(
+    {os.path.realpath(path) + os.sep for path in (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")) if path}
+)
+_LIBRARY_PARTS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_known = {}
+
+
+def is_user_file(filename):
+    """True for code that is neither installed, nor Python's own, nor ours, nor generated."""
+    answer = _known.get(filename)
+    if answer is None:
+        answer = not (
+            filename.startswith("<")
+            or filename.startswith(_OURS)
+            or any(part in filename for part in _LIBRARY_PARTS)
+            or os.path.realpath(filename).startswith(_LIBRARY_FOLDERS)
+            or "torchinductor_" in filename
+        )
+        _known[filename] = answer
+    return answer
+
+
+def user_line(frame=None):
+    """`file:line` of the innermost user frame at or above `frame` (the caller by default), or None."""
+    frame = frame or sys._getframe(1)
+    while frame is not None:
+        if is_user_file(frame.f_code.co_filename):
+            return f"{shown(frame.f_code.co_filename)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
+
+
+def user_line_of(stack):
+    """`file:line` of the innermost user frame of `stack`, a list of (filename, line) outermost first, or None."""
+    for filename, line in reversed(stack):
+        if is_user_file(filename):
+            return f"{shown(filename)}:{line}"
+    return None
+
+
+def shown(filename):
+    """The file's path relative to the working folder when it lies in it, else as it is."""
+    try:
+        relative = os.path.relpath(filename)
+    except (ValueError, OSError):
+        return filename
+    return filename if relative.startswith("..") else relative
+
+
+def installed(filename):
+    """The path below site-packages (`torch/nn/modules/module.py`) of an installed file, else the path as shown."""
+    for part in _LIBRARY_PARTS:
+        _, found, below = filename.rpartition(part)
+        if found:
+            return below
+    return shown(filename)

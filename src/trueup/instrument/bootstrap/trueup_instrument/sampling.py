@@ -1,0 +1,153 @@
+"""Look closely at one step: which Python functions ran, which operators and kernels, and what the step changed.
+
+A sample spans from the end of one optimizer step to the end of the next. Its observers, in `observers/samples/`, each
+see the step through one window (frames, operators, parameters) and add their part to one `sample` event.
+"""
+
+import time
+
+from trueup_instrument import frames, modules, operators
+from trueup_instrument.observers import samples
+from trueup_instrument.schedule import Schedule
+
+
+BACKWARDS_SEEN = 8
+
+
+class Sampler:
+    """Starts and ends samples at step boundaries, as `Schedule` says."""
+
+    def __init__(self, session, clock, limit):
+        self.session = session
+        self.clock = clock
+        self.schedule = Schedule(limit)
+        self.sample = None
+        self._described = None
+        self._compiles_seen = 0
+
+    def step_ended(self, step, length):
+        """At each step's end: close the sample that spanned it, and open the next one if it is due."""
+        began = time.perf_counter()
+        compiles = self.session.compile_activity
+        quiet = compiles == self._compiles_seen
+        if not quiet:
+            self.schedule.compiled()
+        self._compiles_seen = compiles
+        worked = self.sample is not None
+        if self.sample is not None:
+            self._close(step, quiet, length)
+        if self.schedule.next_is_sampled(step, quiet, length):
+            self.sample = Sample(self.session, self.clock)
+            worked = True
+        if worked:
+            self.clock.not_my_time(time.perf_counter() - began)
+
+    def before_optimizer(self, optimizer):
+        """The gradients are complete: the moment to look at them."""
+        if self.sample is not None:
+            self.sample.gradients_ready(optimizer)
+        elif self.clock.steps < samples.gradients.FIRST_STEPS:
+            self.session.guarded("gradients", samples.gradients.norm_event)(self.session, optimizer, self.clock.steps + 1)
+
+    def after_backward(self, began, ended):
+        if self.sample is not None:
+            self.sample.backward_ended(began, ended)
+
+    def finish(self):
+        """The process ends: leave nothing switched on, and describe a model that no sample has described."""
+        if self.sample is not None:
+            self.sample.abandon()
+            self.sample = None
+        if self._described is None and self.session.trained:
+            self._describe()
+
+    def _close(self, step, quiet, length):
+        sample, self.sample = self.sample, None
+        fields = sample.close()
+        self.schedule.sampled(step, quiet, length)
+        self._describe()
+        self.session.write(
+            "sample",
+            step=step,
+            seconds=round(sample.seconds, 6),
+            compiled_during=not quiet,
+            sequence_length=length or sample.sequence_length(),
+            **fields,
+        )
+
+    def _describe(self):
+        """Write what the model is, when it is not what was written last."""
+        description = self.session.guarded("model", samples.model.describe)(self.session)
+        if description is not None and description != self._described:
+            self._described = description
+            self.session.write("model", **description)
+
+
+class Sample:
+    """One step under observation. Creating it starts the windows; `close` ends them and gives the event's fields."""
+
+    def __init__(self, session, clock):
+        self.session = session
+        self.clock = clock
+        self.live = modules.live_modules()
+        self.roots = modules.roots_of(self.live)
+        self.backwards = []
+        """(start, end) of each backward pass, nanoseconds."""
+        self.windows = []
+        for part in samples.PARTS:
+            window = self._guard(part.NAME, part.Window)(self)
+            if window is not None:
+                self.windows.append((part.NAME, window))
+        listeners = {}
+        for name, window in self.windows:
+            if hasattr(window, "listeners"):
+                for code, listener in (self._guard(name, window.listeners)() or {}).items():
+                    listeners.setdefault(code, []).append(self._guard(name, listener))
+        self.watch = frames.watch(listeners)
+        self.watching = self._guard("frames", self.watch.start)()
+        self.recorder = operators.Recorder()
+        self.recording = self._guard("operators", self.recorder.start)()
+        self.started = time.perf_counter()
+        self.seconds = 0.0
+        self.operators = operators.Operators([])
+
+    def gradients_ready(self, optimizer):
+        began = time.perf_counter()
+        for name, window in self.windows:
+            if hasattr(window, "gradients_ready"):
+                self._guard(name, window.gradients_ready)(optimizer)
+        self.started += time.perf_counter() - began
+
+    def backward_ended(self, began, ended):
+        """Gradient accumulation may make a step of hundreds of backward passes: after a few, enough was seen."""
+        self.backwards.append((began, ended))
+        if len(self.backwards) == BACKWARDS_SEEN:
+            self.abandon()
+
+    def close(self):
+        self.seconds = time.perf_counter() - self.started
+        self.abandon()
+        if self.recording:
+            self.operators = self._guard("operators", self.recorder.read)() or self.operators
+        fields = {"watched": bool(self.watching), "recorded": bool(self.recording)}
+        for name, window in self.windows:
+            part = self._guard(name, window.fields)()
+            if part is not None:
+                fields.update(part)
+        self.live = self.roots = ()
+        return fields
+
+    def abandon(self):
+        """Switch everything off, whatever state it is in."""
+        if self.watching:
+            self._guard("frames", self.watch.stop)()
+        if self.recording:
+            self._guard("operators", self.recorder.stop)()
+
+    def sequence_length(self):
+        return self.operators.sequence_length()
+
+    def _guard(self, name, function):
+        return self.session.guarded(name, function)
+
+

@@ -1,0 +1,177 @@
+"""One observed interpreter: its event file, its hooks, and the rule that a failing observer switches itself off."""
+
+import atexit
+import functools
+import os
+import platform
+import socket
+import sys
+
+from trueup_instrument import importing, role
+from trueup_instrument.events import EventFile
+
+FAULTS = "TRUEUP_FAULTS"
+"""Names of observers that are made to raise, comma separated, or `all`: proves that a failure stays ours."""
+
+SHOWN_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "PYTORCH_ALLOC_CONF")
+SHOWN_PREFIXES = (
+    "ACCELERATE_",
+    "FSDP_",
+    "PARALLELISM_CONFIG_",
+    "TORCH",
+    "NCCL_",
+    "PYTORCH_",
+    "TRITON_",
+    "TRANSFORMERS_",
+    "GLOO_",
+)
+
+
+class Session:
+    """Ties events, import hooks and observers together for one process."""
+
+    def __init__(self, folder, what):
+        self.role = what
+        self.events = EventFile(folder)
+        self.imports = importing.ImportHooks()
+        self.off = {}
+        self.trained = False
+        self.in_observer = False
+        self.end_reason = "finished"
+        self._faults = set(filter(None, os.environ.get(FAULTS, "").split(",")))
+        self._at_end = []
+        self.clock = None
+        self.compile_activity = 0
+        """Goes up whenever Dynamo starts to compile, or gives up."""
+        self.optimizer_compiled = False
+        """A graph with an optimizer's operators was captured: its step may call no hooks."""
+        self.process_group = None
+        """Backend, world size and rank of torch.distributed's default group, once there is one."""
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    def start(self):
+        from trueup_instrument import observers
+
+        self.imports.install()
+        os.register_at_fork(after_in_child=self._forked)
+        atexit.register(self._end)
+        if self.role == role.RANK and os.environ.get("RANK") is not None:
+            self.open()
+        observers.attach_all(self)
+
+    def open(self):
+        """This process matters: open its event file. A rank marks its children as no ranks."""
+        if self.events.is_open:
+            return
+        environment = os.environ
+        if self.role != role.LAUNCHER:
+            role.own_children()
+        self.events.open(
+            {
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "ppid": os.getppid(),
+                "role": self.role,
+                "rank": _number(environment.get("RANK")),
+                "local_rank": _number(environment.get("LOCAL_RANK")),
+                "world_size": _number(environment.get("WORLD_SIZE")),
+                "argv": list(sys.orig_argv),
+                "python": platform.python_version(),
+                "executable": sys.executable,
+                "variables": {
+                    name: value
+                    for name, value in environment.items()
+                    if name in SHOWN_VARIABLES or name.startswith(SHOWN_PREFIXES)
+                },
+            }
+        )
+
+    def mark_trained(self):
+        """A backward pass or an optimizer step happened here: whatever started it, this process is a rank."""
+        if not self.trained:
+            self.trained = True
+            if self.role != role.RANK:
+                self.role = role.RANK
+            self.open()
+
+    def at_end(self, function):
+        """Call `function()` when the interpreter ends in an orderly way, before the `end` event."""
+        self._at_end.append(function)
+
+    def _forked(self):
+        """A forked child is no rank until it trains; the parent's events are not its own."""
+        self.events.forget()
+        self.trained = False
+        self.role = role.CHILD
+        if self.clock is not None:
+            self.clock.forget()
+
+    def _end(self):
+        if not self.events.is_open:
+            return
+        for function in self._at_end:
+            function()
+        if self.events.dropped:
+            self.write("observer-off", observer="events", error=f"{self.events.dropped} early events were dropped")
+        steps = self.clock.steps if self.clock is not None else 0
+        self.write(
+            "end", reason=self.end_reason, trained=self.trained, steps=steps, process_group=self.process_group
+        )
+
+    def after_torch(self, observer, name, hook):
+        """Call `hook(module)`, guarded, after `name` is imported and torch itself is complete."""
+        guarded = self.guarded(observer, hook)
+        self.imports.after("torch", lambda torch: self.imports.after(name, guarded))
+
+    def end_now(self):
+        """End this process at once, with everything written: the program went on after it was told to end."""
+        self._end()
+        os._exit(0)
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def write(self, kind, **fields):
+        self.events.write(kind, **fields)
+
+    def layer(self, layer, event, module=None, at=None, **detail):
+        """Record that a layer of the stack was applied."""
+        self.write("layer", layer=layer, event=event, module=module, at=at, detail=detail)
+
+    def request(self, layer, setting, value, at=None, source=None):
+        """Record what configuration or code asks for."""
+        self.write("request", layer=layer, setting=setting, value=value, at=at, source=source)
+
+    # -- failure stays ours ------------------------------------------------------------------------------------------
+
+    def guarded(self, name, function):
+        """`function`, which from its first failure on does nothing: the failure becomes an `observer-off` event."""
+
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            if name in self.off:
+                return None
+            try:
+                if self._faults and (name in self._faults or "all" in self._faults):
+                    raise RuntimeError(f"fault injected into {name}")
+                return function(*args, **kwargs)
+            except Exception as error:
+                self.switch_off(name, error)
+                return None
+
+        return call
+
+    def switch_off(self, name, error):
+        self.off[name] = error
+        origin = error.__traceback__
+        while origin is not None and origin.tb_next is not None:
+            origin = origin.tb_next
+        where = f" at {os.path.basename(origin.tb_frame.f_code.co_filename)}:{origin.tb_lineno}" if origin else ""
+        self.write("observer-off", observer=name, error=f"{type(error).__name__}: {error}{where}"[:500])
+
+
+def _number(text):
+    try:
+        return int(text)
+    except (TypeError, ValueError):
+        return None

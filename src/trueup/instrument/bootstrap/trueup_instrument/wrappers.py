@@ -1,0 +1,34 @@
+"""Which layers of the stack already sit inside a module, told from the classes found there."""
+
+WRAPPERS = {
+    "FSDPModule": "FSDP2",
+    "FullyShardedDataParallel": "FSDP1",
+    "DistributedDataParallel": "DDP",
+    "ReplicateModule": "DDP",
+    "CheckpointWrapper": "checkpoint",
+    "BaseTunerLayer": "adapter",
+}
+
+
+def wrappers_inside(module):
+    """Sorted names of the layers applied to `module` or to parts of it."""
+    found, kinds, checkpoints = set(), set(), False
+    for part in module.modules():
+        kinds.add(type(part))
+        checkpoints = checkpoints or part.__dict__.get("gradient_checkpointing") is True
+    for kind in kinds:
+        names = [base.__name__ for base in kind.__mro__]
+        if "ReplicateModule" in names:  # replicate() is made of FSDP2's machinery without sharding
+            names.remove("FSDPModule")
+        found.update(WRAPPERS[name] for name in names if name in WRAPPERS)
+    if checkpoints:
+        found.add("checkpoint")
+    return sorted(found)
+
+
+def compiled_parts(module):
+    """How many of `module` and its parts hold a compiled call."""
+    return sum(
+        type(part).__name__ == "OptimizedModule" or part.__dict__.get("_compiled_call_impl") is not None
+        for part in module.modules()
+    )
