@@ -1,0 +1,1 @@
+"""Rules of the adapter layer, one file each."""

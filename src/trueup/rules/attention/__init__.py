@@ -1,0 +1,1 @@
+"""Rules of the attention layer, one file each."""

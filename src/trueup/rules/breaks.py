@@ -1,0 +1,88 @@
+"""Dynamo's graph-break texts, read: what the compiled code did that could not be traced."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from typing import Literal
+
+from trueup.schema.finding import Evidence, Severity
+from trueup.schema.record import Compile, GraphBreak, Record
+
+Kind = Literal[
+    "branch", "scalar", "extension", "device hook", "trainer", "flat parameters", "deliberate", "torch", "python"
+]
+
+_PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    ("device hook", re.compile(r"AlignDevicesHook|CpuOffload|accelerate[/\\]hooks\.py")),
+    ("trainer", re.compile(r"pytorch_lightning|lightning[/\\.](?:pytorch|fabric)|composer[/\\.]trainer")),
+    ("flat parameters", re.compile(r"use_orig_params=(?:True|False)")),
+    ("branch", re.compile(r"Data-dependent branching")),
+    (
+        "scalar",
+        re.compile(r"Tensor\.item\(\)|_local_scalar_dense|call_method\[target=item\]|Dynamic shape operator"),
+    ),
+    ("deliberate", re.compile(r"torch\.compiler\.disable|torch\._dynamo\.graph_break\(\)")),
+)
+_INSIDE_TORCH = re.compile(r"[/\\]torch[/\\](?:optim|nn[/\\]parallel|distributed|_dynamo|autograd)[/\\]")
+_EXTENSION = re.compile(r"(?:builtin `|unsupported builtin )(?P<name>[\w.]+?)\.?(?:`|$|\s)")
+_NO_EXTENSION = sys.stdlib_module_names | {"torch"}
+
+
+def break_kind(graph_break: GraphBreak) -> Kind:
+    """The class of a break; `python` when nothing more specific is known."""
+    text = break_text(graph_break)
+    for kind, pattern in _PATTERNS:
+        if pattern.search(text):
+            return kind
+    if extension_function(graph_break):
+        return "extension"
+    # Wrappers and optimizers of torch break at known places that cost little.
+    return "torch" if _INSIDE_TORCH.search(graph_break.frame or graph_break.at or "") else "python"
+
+
+def breaks(compile: Compile, kind: Kind) -> tuple[GraphBreak, ...]:
+    """The graph breaks of this kind."""
+    return tuple(each for each in compile.breaks if break_kind(each) == kind)
+
+
+def break_text(graph_break: GraphBreak) -> str:
+    """Everything that Dynamo said about a break."""
+    parts = (graph_break.kind, graph_break.reason, graph_break.frame, graph_break.at)
+    return "\n".join(part for part in parts if part)
+
+
+def extension_function(graph_break: GraphBreak) -> str | None:
+    """The function of a third-party C++ extension that a break names; None for builtins of Python itself."""
+    text = break_text(graph_break)
+    if "third-party C/C++ Python extension" not in text and "PyCapsule" not in text:
+        return None
+    match = _EXTENSION.search(text)
+    if match is None or match["name"].split(".")[0] in _NO_EXTENSION:
+        return None
+    return match["name"]
+
+
+def times(found: Iterable[GraphBreak]) -> int:
+    """How often these breaks happened."""
+    return sum(each.count for each in found)
+
+
+def break_evidence(found: Iterable[GraphBreak]) -> tuple[Evidence, ...]:
+    """One evidence a break: its type or first line, its count, the user's line."""
+    return tuple(
+        Evidence(
+            what=f"graph breaks: {each.kind or each.reason.strip().splitlines()[0]}",
+            value=each.count,
+            at=each.at or each.frame,
+        )
+        for each in found
+    )
+
+
+def break_severity(record: Record, found: Iterable[GraphBreak]) -> Severity:
+    """A warning when breaks repeat, as per block, or leave part of the model eager; one break costs little."""
+    fraction = record.actual.compile.fraction
+    hurts = times(found) >= 3 or (fraction is not None and fraction < 0.95)
+    return "warning" if hurts else "note"

@@ -1,0 +1,1 @@
+"""Rules of the checkpointing layer, one file each."""

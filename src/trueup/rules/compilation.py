@@ -1,0 +1,66 @@
+"""What was asked of torch.compile in a run, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trueup.rules.facts import applied, asked, is_on, percent, switched, trained
+from trueup.rules.guards import Storm
+from trueup.schema.finding import Evidence
+from trueup.schema.record import Applied, Compile, Record
+
+FLAGS = ("torch_compile", "dynamo_backend", "use_torch_compile", "regional")
+"""Settings of trainers that ask for compilation of the model."""
+
+
+def compile_calls(record: Record) -> tuple[Applied, ...]:
+    """Calls of torch.compile and Module.compile on modules and their methods, not on free functions."""
+    calls = applied(record, "torch.compile", "Module.compile")
+    return tuple(call for call in calls if call.detail.get("target") != "function" and not call.detail.get("disable"))
+
+
+def flags_on(record: Record) -> tuple[str, ...]:
+    """The trainer's settings that asked for compilation."""
+    return tuple(name for name in FLAGS if is_on(asked(record, "compile", name)))
+
+
+def compile_asked(record: Record) -> bool:
+    """True when code or configuration asked for the model or its blocks to be compiled, and the run left it on."""
+    return not switched(record, "compile") and bool(compile_calls(record) or flags_on(record))
+
+
+def nothing_compiled(record: Record) -> bool:
+    """True when a sampled step proved that no part of the model ran compiled."""
+    return trained(record) and record.actual.compile.fraction == 0.0
+
+
+def no_frame_seen(record: Record) -> bool:
+    """True when, beside that, Dynamo never started on a frame: compilation was not tried and lost, it never began."""
+    compile = record.actual.compile
+    return nothing_compiled(record) and compile.frames == 0 and compile.graphs == 0
+
+
+def coverage(compile: Compile) -> tuple[Evidence, ...]:
+    """How much of the model ran compiled in the last sampled step."""
+    if compile.blocks.total:
+        words = f"blocks of {compile.blocks.total} that ran compiled in the last sampled step"
+        return (Evidence(what=words, value=compile.blocks.compiled),)
+    if compile.fraction is not None:
+        return (
+            Evidence(what="share of parameters that ran compiled in the last sampled step", value=compile.fraction),
+        )
+    return ()
+
+
+def effect(compile: Compile) -> str:
+    """`; 0 of 12 blocks run compiled`, for the end of a message; empty when not observed."""
+    if compile.blocks.total:
+        return f"; {compile.blocks.compiled} of {compile.blocks.total} blocks run compiled"
+    if compile.fraction is not None:
+        return f"; {percent(compile.fraction)} of the parameters run compiled"
+    return ""
+
+
+def storm_evidence(found: Iterable[Storm], compile: Compile) -> tuple[Evidence, ...]:
+    """Evidence of all storms and of their effect."""
+    return tuple(piece for storm in found for piece in storm.evidence()) + coverage(compile)

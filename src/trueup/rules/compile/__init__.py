@@ -1,0 +1,1 @@
+"""Rules of the compile layer, one file each."""

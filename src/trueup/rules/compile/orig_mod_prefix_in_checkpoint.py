@@ -1,0 +1,66 @@
+"""Weights were loaded under names that carry the wrapper's prefix."""
+
+from __future__ import annotations
+
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.facts import applied, errors, listed
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.record import Applied, Record
+
+PREFIX = "_orig_mod."
+
+
+def detect(record: Record) -> Sighting | None:
+    loads = [(load, prefixed(load)) for load in applied(record, "load_state_dict") if prefixed(load)]
+    crashed = errors(record, r"(?:Missing|Unexpected) key\(s\)[\s\S]*_orig_mod\.")
+    if not loads and not crashed:
+        return None
+    names = tuple(name for _, found in loads for name in found)
+    missing = sum(int(load.detail.get("missing") or 0) for load, _ in loads)
+    return Sighting(
+        message=f"A checkpoint was loaded with {PREFIX} in its keys: {missing} parameters of the model were not filled"
+        f"{' (' + listed(names, 2) + ')' if names else ''}.",
+        evidence=(
+            *(Evidence(what="keys with the prefix", value=listed(found), at=load.at) for load, found in loads),
+            *crashed,
+        ),
+    )
+
+
+def prefixed(load: Applied) -> tuple[str, ...]:
+    """Missing or unexpected keys that differ by the prefix."""
+    names = (*load.detail.get("missing_names", ()), *load.detail.get("unexpected_names", ()))
+    return tuple(str(name) for name in names if PREFIX in str(name))
+
+
+RULE = Rule(
+    id="compile/orig-mod-prefix-in-checkpoint",
+    title="Checkpoint keys carry the _orig_mod. prefix",
+    layers=("compile", "sharding", "checkpointing", "trainer"),
+    severity="error",
+    silent="Loaded without strict, the model keeps its random weights and the loss starts where it started before.",
+    cause=(
+        "torch.compile(module) returns a wrapper whose child is called _orig_mod, so its state_dict has "
+        "longer keys; loaders that strip one prefix once miss nested ones."
+    ),
+    remedies=(
+        Remedy(
+            id="compile-in-place",
+            kind="code",
+            automatic=False,
+            how="module.compile() instead of module = torch.compile(module), or save the unwrapped module's state_dict",
+        ),
+        Remedy(
+            id="strip-checkpoint-prefix",
+            kind="code",
+            automatic=False,
+            how='{key.replace("_orig_mod.", ""): value for key, value in state.items()}, loaded with strict=True',
+        ),
+    ),
+    caution="The name in a traceback alone is no fault; it counts in missing or unexpected keys.",
+    sources=(
+        "https://github.com/huggingface/transformers/issues/37519",
+        "https://github.com/FareedKhan-dev/train-llm-from-scratch/issues/36",
+    ),
+    from_record=detect,
+)

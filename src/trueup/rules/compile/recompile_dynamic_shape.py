@@ -1,0 +1,58 @@
+"""Each new input size is compiled anew."""
+
+from __future__ import annotations
+
+from trueup.rules.compilation import compile_calls, effect, storm_evidence
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.guards import of_optimizer, storms
+from trueup.schema.finding import Remedy
+from trueup.schema.record import Record
+
+
+def detect(record: Record) -> Sighting | None:
+    compile = record.actual.compile
+    static = any(call.detail.get("dynamic") is False for call in compile_calls(record))
+    # One recompile per varying dimension, and one for size 1, are how automatic dynamic shapes work.
+    found = tuple(storm for storm in storms(compile, "size", at_least=2 if static else 4) if not of_optimizer(storm))
+    if not found:
+        return None
+    why = " under dynamic=False" if static else ""
+    return Sighting(
+        message=f"{found[0].function} was compiled again {found[0].count} times for new input sizes{why}"
+        f"{effect(compile)}.",
+        evidence=storm_evidence(found, compile),
+    )
+
+
+RULE = Rule(
+    id="compile/recompile-dynamic-shape",
+    title="Every new input size compiles again",
+    layers=("compile", "sharding"),
+    severity="warning",
+    silent="Only the step time tells: steps with a new length are slow, and after the limit new lengths run eager.",
+    cause=(
+        "Batch or sequence sizes vary and automatic dynamic shapes did not engage: dynamic=False, a "
+        "specialised dimension, or several dimensions in turn."
+    ),
+    remedies=(
+        Remedy(
+            id="automatic-dynamic-shapes",
+            kind="code",
+            automatic=False,
+            how="leave dynamic unset in torch.compile, or torch._dynamo.mark_dynamic on the varying dimension",
+        ),
+        Remedy(
+            id="bucket-lengths",
+            kind="code",
+            automatic=False,
+            how="pad to a few lengths (pad_to_multiple_of in the collator)",
+        ),
+    ),
+    caution=(
+        "One recompile for the second size is normal. Under accelerate launch look at "
+        "accelerate-launch-forces-static-shapes first."
+    ),
+    sources=("https://github.com/pytorch/pytorch/issues/139474",),
+    explains=("compile/recompile-limit-reached", "compile/requested-and-not-applied"),
+    from_record=detect,
+)

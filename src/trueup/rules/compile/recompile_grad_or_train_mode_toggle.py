@@ -1,0 +1,54 @@
+"""Switching between train and eval, or frozen and trainable inputs, compiles again and again."""
+
+from __future__ import annotations
+
+from trueup.rules.compilation import effect, storm_evidence
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.guards import storms
+from trueup.schema.finding import Remedy
+from trueup.schema.record import Record
+
+
+def detect(record: Record) -> Sighting | None:
+    compile = record.actual.compile
+    found = storms(compile, "mode", at_least=3)
+    if not found:
+        return None
+    limited = any(storm.limit for storm in found)
+    return Sighting(
+        message=f"{found[0].function} was compiled again {found[0].count} times because grad mode, training mode or "
+        f"requires_grad changed{effect(compile)}.",
+        evidence=storm_evidence(found, compile),
+        severity="warning" if limited else "note",
+    )
+
+
+RULE = Rule(
+    id="compile/recompile-grad-or-train-mode-toggle",
+    title="Switching train/eval or requires_grad recompiles",
+    layers=("compile", "trainer"),
+    severity="warning",
+    silent="The first step after each switch is slow, nothing else shows.",
+    cause=(
+        "Grad mode, the training flag and requires_grad of inputs are guarded, so each combination is a "
+        "variant of its own; torch before 2.2 compiled at every toggle."
+    ),
+    remedies=(
+        Remedy(
+            id="keep-modes-uniform",
+            kind="code",
+            automatic=False,
+            how="keep requires_grad of inputs constant, also under no_grad",
+        ),
+        Remedy(
+            id="raise-recompile-limit",
+            kind="in-process",
+            automatic=False,
+            how="torch._dynamo.config.recompile_limit above the number of mode combinations",
+        ),
+    ),
+    caution="Two variants, one for training and one for evaluation, are normal.",
+    sources=("https://github.com/pytorch/pytorch/issues/110803",),
+    explains=("compile/recompile-limit-reached",),
+    from_record=detect,
+)

@@ -1,0 +1,49 @@
+"""Compiled code reads Python state that the training loop changes each step."""
+
+from __future__ import annotations
+
+from trueup.rules.compilation import effect, storm_evidence
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.facts import listed
+from trueup.rules.guards import storms
+from trueup.schema.finding import Remedy
+from trueup.schema.record import Record
+
+
+def detect(record: Record) -> Sighting | None:
+    compile = record.actual.compile
+    state = storms(compile, "state", at_least=3)
+    in_time = tuple(storm for storm in storms(compile, "attribute", at_least=3) if (storm.steps or 0) >= 3)
+    found = state + in_time
+    if not found:
+        return None
+    sources = listed(dict.fromkeys(source for storm in found for source in storm.sources))
+    return Sighting(
+        message=f"{found[0].function} was compiled again {sum(storm.count for storm in found)} times because "
+        f"{sources or 'Python state'} changes from step to step{effect(compile)}.",
+        evidence=storm_evidence(found, compile),
+    )
+
+
+RULE = Rule(
+    id="compile/recompile-growing-python-state",
+    title="Python state that changes each step is guarded by value",
+    layers=("compile",),
+    severity="warning",
+    silent="The loss is right; after the limit the function runs eager with one log line.",
+    cause=(
+        "The compiled code reads a list, dict or number, on the module or in a closure, that the loop "
+        "changes; Dynamo guards on its value or length."
+    ),
+    remedies=(
+        Remedy(
+            id="move-python-state-out",
+            kind="code",
+            automatic=False,
+            how="keep the counter or history outside of the compiled module, or in a tensor buffer",
+        ),
+    ),
+    caution="State that changes rarely and takes few values costs only a few compiles.",
+    explains=("compile/recompile-limit-reached", "compile/requested-and-not-applied"),
+    from_record=detect,
+)

@@ -1,0 +1,53 @@
+"""A Python integer that differs from batch to batch is compiled in as a constant."""
+
+from __future__ import annotations
+
+from trueup.rules.compilation import effect, storm_evidence
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.facts import listed
+from trueup.rules.guards import storms
+from trueup.schema.finding import Remedy
+from trueup.schema.record import Record
+
+
+def detect(record: Record) -> Sighting | None:
+    compile = record.actual.compile
+    found = storms(compile, "integer", at_least=3)
+    if not found:
+        return None
+    return Sighting(
+        message=f"{found[0].function} was compiled again {found[0].count} times because the integer "
+        f"{listed(found[0].sources) or 'argument'} differs from call to call{effect(compile)}.",
+        evidence=storm_evidence(found, compile),
+    )
+
+
+RULE = Rule(
+    id="compile/recompile-integer-argument",
+    title="A changing Python integer argument is guarded by value",
+    layers=("compile", "attention"),
+    severity="warning",
+    silent="Slow steps, then eager ones after the limit; one log line.",
+    cause=(
+        "An integer made from the batch, such as max_seqlen or a number of blocks, enters the compiled "
+        "function as a constant when shapes are static."
+    ),
+    remedies=(
+        Remedy(
+            id="constant-upper-bound",
+            kind="code",
+            automatic=False,
+            how="pass a constant upper bound (the context length) or a bucketed value, or keep it a 0-d tensor",
+        ),
+        Remedy(
+            id="automatic-dynamic-shapes",
+            kind="code",
+            automatic=False,
+            how="leave dynamic unset or compile with dynamic=True",
+        ),
+    ),
+    caution="An integer stored on a module is recompile-per-layer-attribute.",
+    sources=("https://github.com/vllm-project/vllm/issues/27178",),
+    explains=("compile/recompile-limit-reached", "compile/requested-and-not-applied"),
+    from_record=detect,
+)

@@ -1,0 +1,54 @@
+"""A compiled helper of an optimizer meets more parameter shapes than the recompile limit."""
+
+from __future__ import annotations
+
+from trueup.rules.compilation import storm_evidence
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.guards import of_optimizer, storms
+from trueup.schema.finding import Remedy
+from trueup.schema.record import Record
+
+
+def detect(record: Record) -> Sighting | None:
+    compile = record.actual.compile
+    found = tuple(storm for storm in storms(compile, "size", "parameter size", at_least=6) if of_optimizer(storm))
+    if not found:
+        return None
+    limited = any(storm.limit for storm in found)
+    return Sighting(
+        message=f"The optimizer's compiled {found[0].function} was compiled again {found[0].count} times, once per "
+        f"parameter shape{', and the limit was reached' if limited else ''}.",
+        evidence=storm_evidence(found, compile),
+        severity="warning" if limited else "note",
+    )
+
+
+RULE = Rule(
+    id="compile/recompile-optimizer-parameter-shapes",
+    title="Compiled per-parameter helper meets more shapes than the limit",
+    layers=("compile", "trainer"),
+    severity="warning",
+    silent="Without fullgraph the remaining shapes run eager after one log line.",
+    cause=(
+        "Parameters are compiled with static shapes, so a helper such as Muon's needs a variant per "
+        "distinct parameter shape, legitimately more than eight."
+    ),
+    remedies=(
+        Remedy(
+            id="raise-recompile-limit",
+            kind="in-process",
+            automatic=False,
+            how="torch._dynamo.config.recompile_limit above the number of parameter shapes, before the first step",
+        ),
+        Remedy(
+            id="dynamic-parameter-shapes",
+            kind="in-process",
+            automatic=False,
+            how="torch._dynamo.config.force_parameter_static_shapes = False",
+        ),
+    ),
+    caution="The function that recompiles must belong to the optimizer; sizes of inputs are recompile-dynamic-shape.",
+    sources=("https://github.com/PrimeIntellect-ai/prime-rl/pull/1778",),
+    explains=("compile/recompile-limit-reached",),
+    from_record=detect,
+)

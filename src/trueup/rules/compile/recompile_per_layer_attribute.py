@@ -1,0 +1,68 @@
+"""Blocks share one code object but differ in an attribute, so each block is compiled for itself."""
+
+from __future__ import annotations
+
+from trueup.rules.compilation import effect, storm_evidence
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.facts import listed
+from trueup.rules.guards import storms
+from trueup.schema.finding import Remedy
+from trueup.schema.record import Record
+
+GROWING = 3
+"""Recompiles in this many different steps mean that the attribute changes in time, not from block to block."""
+
+
+def detect(record: Record) -> Sighting | None:
+    compile = record.actual.compile
+    found = tuple(storm for storm in storms(compile, "attribute", at_least=3) if (storm.steps or 0) < GROWING)
+    if not found:
+        return None
+    sources = listed(dict.fromkeys(source for storm in found for source in storm.sources))
+    return Sighting(
+        message=f"{found[0].function} was compiled again {found[0].count} times because {sources or 'an attribute'} "
+        f"differs between blocks{effect(compile)}.",
+        evidence=storm_evidence(found, compile),
+        confidence="established" if all(storm.steps for storm in found) else "likely",
+    )
+
+
+RULE = Rule(
+    id="compile/recompile-per-layer-attribute",
+    title="Layers sharing one code object recompile for a per-layer attribute",
+    layers=("compile", "attention"),
+    severity="warning",
+    silent="The remaining blocks run eager after the limit; one log line says so.",
+    cause=(
+        "All blocks of a class run the same compiled code, and Dynamo guards on attributes that differ "
+        "between them: an integer such as layer_idx by value, an object such as a processor by identity. "
+        "Each value counts against one limit of 8."
+    ),
+    remedies=(
+        Remedy(
+            id="unspecialize-module-integers",
+            kind="in-process",
+            automatic=False,
+            how="torch._dynamo.config.allow_unspec_int_on_nn_module = True before the first step (integers)",
+        ),
+        Remedy(
+            id="share-per-layer-object",
+            kind="code",
+            automatic=False,
+            how="give all blocks the same processor or config object, or an attention function that ignores layer_idx",
+        ),
+        Remedy(
+            id="raise-recompile-limit",
+            kind="in-process",
+            automatic=False,
+            how="torch._dynamo.config.recompile_limit = number of blocks (costs one compile per block)",
+        ),
+    ),
+    caution=(
+        "Read the last reason: a cache in it is recompile-kv-cache-in-training, a size is a shape class, "
+        "and an attribute that changes from step to step is recompile-growing-python-state."
+    ),
+    sources=("https://github.com/pytorch/pytorch/pull/171598", "https://github.com/pytorch/pytorch/issues/163329"),
+    explains=("compile/recompile-limit-reached", "compile/requested-and-not-applied"),
+    from_record=detect,
+)

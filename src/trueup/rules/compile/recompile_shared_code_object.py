@@ -1,0 +1,62 @@
+"""Several models of one class fill one compile cache together."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from trueup.rules.compilation import effect, storm_evidence
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.guards import storms
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.record import Record
+
+
+def detect(record: Record) -> Sighting | None:
+    compile = record.actual.compile
+    twins = {name: number for name, number in Counter(record.actual.training.models).items() if number > 1}
+    found = storms(compile, "mode", "parameter size", "size", "other", at_least=4)
+    if not twins or not found:
+        return None
+    name, number = max(twins.items(), key=lambda item: item[1])
+    limited = any(storm.limit for storm in found)
+    return Sighting(
+        message=f"{number} models of class {name} share the compile cache of {found[0].function}, which was compiled "
+        f"again {found[0].count} times{effect(compile)}.",
+        evidence=(Evidence(what=f"models of class {name}", value=number), *storm_evidence(found, compile)),
+        confidence="likely" if limited else "possible",
+    )
+
+
+RULE = Rule(
+    id="compile/recompile-shared-code-object",
+    title="Several models of one class share a compile cache",
+    layers=("compile", "trainer"),
+    severity="warning",
+    silent="Each model alone stays below the limit; together they pass it, and the rest runs eager.",
+    cause=(
+        "The cache belongs to the code object, not to the model, so variants for grad mode, requires_grad "
+        "and shapes of all models of a class are added up against one limit."
+    ),
+    remedies=(
+        Remedy(
+            id="raise-recompile-limit",
+            kind="in-process",
+            automatic=False,
+            how="torch._dynamo.config.recompile_limit = 8 x number of models",
+        ),
+        Remedy(
+            id="compile-subclass-per-model",
+            kind="code",
+            automatic=False,
+            how="compile a subclass or function object of its own for each model; keep grad mode and shapes uniform",
+        ),
+    ),
+    caution="With one model in the process it is another recompile class.",
+    sources=("https://github.com/pytorch/pytorch/issues/141589",),
+    explains=(
+        "compile/recompile-limit-reached",
+        "compile/requested-and-not-applied",
+        "compile/recompile-grad-or-train-mode-toggle",
+    ),
+    from_record=detect,
+)

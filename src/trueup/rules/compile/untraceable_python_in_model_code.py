@@ -1,0 +1,41 @@
+"""Graph breaks at ordinary Python, when no more specific class fits."""
+
+from __future__ import annotations
+
+from trueup.rules.breaks import break_evidence, break_severity, breaks, times
+from trueup.rules.compilation import effect
+from trueup.rules.definition import Rule, Sighting
+from trueup.schema.finding import Remedy
+from trueup.schema.record import Record
+
+
+def detect(record: Record) -> Sighting | None:
+    found = breaks(record.actual.compile, "python")
+    if not found:
+        return None
+    return Sighting(
+        message=f"Python that Dynamo cannot trace broke the graph {times(found)} times{effect(record.actual.compile)}.",
+        evidence=break_evidence(found),
+        severity=break_severity(record, found),
+    )
+
+
+RULE = Rule(
+    id="compile/untraceable-python-in-model-code",
+    title="Model or hook code uses Python that Dynamo cannot trace",
+    layers=("compile", "trainer"),
+    severity="warning",
+    silent="Without fullgraph the code goes on in several graphs.",
+    cause="Dynamo supports a subset of Python; print, logging, name look-ups or hooks in forward are outside of it.",
+    remedies=(
+        Remedy(
+            id="move-python-out",
+            kind="code",
+            automatic=False,
+            how="move the line that the break names out of the compiled part, or upgrade the library it belongs to",
+        ),
+    ),
+    caution="A residual class: any more specific class of graph break comes first.",
+    sources=("https://github.com/huggingface/transformers/issues/34615",),
+    from_record=detect,
+)

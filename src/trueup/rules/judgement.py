@@ -1,0 +1,91 @@
+"""The judgement of a record: which rules fire, in which order a person should read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from trueup.rules.definition import Rule
+from trueup.rules.registry import all_rules
+from trueup.schema.finding import Confidence, Finding, Severity
+from trueup.schema.layer import LAYERS
+from trueup.schema.record import Record
+
+RULE_FAILED = "trueup/rule-failed"
+"""Id of the note that says that a rule could not judge."""
+
+_SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+_CONFIDENCES: tuple[Confidence, ...] = ("established", "likely", "possible")
+
+
+@dataclass(frozen=True)
+class _Fired:
+    rule: Rule
+    finding: Finding
+
+
+def judge(record: Record, rules: Iterable[Rule] | None = None) -> tuple[Finding, ...]:
+    """All findings of a run, causes before what follows from them, the most severe first.
+
+    A finding that another one explains is dropped when its rule names only a symptom (`residual`), else put behind with
+    `follows` set. A finding that is merely possible explains nothing.
+    """
+    packages = _packages(record.environment)
+    fired: list[_Fired] = []
+    failed: list[Finding] = []
+    for rule in all_rules() if rules is None else rules:
+        if rule.from_record is None or not rule.applies(packages):
+            continue
+        try:
+            sighting = rule.from_record(record)
+        except Exception as error:  # one broken rule must not cost the user all other findings
+            failed.append(_failure(rule, error))
+            continue
+        if sighting is not None:
+            fired.append(_Fired(rule, rule.finding(sighting)))
+    return (*_ordered(fired), *failed)
+
+
+def _ordered(fired: list[_Fired]) -> Iterator[Finding]:
+    explained_by = {
+        target: each.rule.id for each in fired if each.finding.confidence != "possible" for target in each.rule.explains
+    }
+    causes = [each for each in fired if each.rule.id not in explained_by]
+    effects = [each for each in fired if each.rule.id in explained_by and not each.rule.residual]
+    for each in sorted(causes, key=_rank):
+        yield each.finding
+    for each in sorted(effects, key=_rank):
+        yield msgspec.structs.replace(each.finding, follows=explained_by[each.rule.id])
+
+
+def _rank(fired: _Fired) -> tuple[int, bool, int, int, str]:
+    """Severe, specific and certain first; then in the order in which a stack is built, where causes come first."""
+    finding = fired.finding
+    return (
+        _SEVERITIES.index(finding.severity),
+        fired.rule.residual,
+        _CONFIDENCES.index(finding.confidence),
+        LAYERS.index(fired.rule.layers[0]),
+        finding.rule,
+    )
+
+
+def _packages(environment: Mapping[str, Any]) -> dict[str, str]:
+    packages = environment.get("packages")
+    if not isinstance(packages, Mapping):
+        return {}
+    return {str(name): str(version) for name, version in packages.items() if version}
+
+
+def _failure(rule: Rule, error: Exception) -> Finding:
+    return Finding(
+        rule=RULE_FAILED,
+        layers=rule.layers,
+        severity="note",
+        confidence="established",
+        message=f"The rule {rule.id} could not judge this run: {type(error).__name__}: {error}",
+        cause="A defect of trueup, or a record of another version; what this rule looks for may be present unseen.",
+    )

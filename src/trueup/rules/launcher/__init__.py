@@ -1,0 +1,1 @@
+"""Rules of the launcher layer, one file each."""

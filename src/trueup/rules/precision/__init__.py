@@ -1,0 +1,1 @@
+"""Rules of the precision layer, one file each."""

@@ -1,0 +1,1 @@
+"""Rules of the sharding layer, one file each."""

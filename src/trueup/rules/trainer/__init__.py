@@ -1,0 +1,1 @@
+"""Rules of the trainer layer, one file each."""
