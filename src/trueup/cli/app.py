@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 
 import click
@@ -50,10 +49,6 @@ def execute(arguments: Sequence[str] | None = None) -> int:
         return _usage(error)
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:
-        # the reader of our output went away (`trueup report … | head`); keep the interpreter from saying so at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception as error:
         if os.environ.get(DEBUG):
             raise

@@ -49,9 +49,9 @@ def show(record: Record, shape: str, stream: TextIO, files: Mapping[str, str] | 
     if shape == "text":
         from trueup.reports import text
 
-        _write(stream, text.render(record, width=width_of(stream), colour=is_coloured(stream), files=files))
+        write(stream, text.render(record, width=width_of(stream), colour=is_coloured(stream), files=files))
     else:
-        _write(stream, presentation(record, shape))
+        write(stream, presentation(record, shape))
 
 
 def presentation(record: Record, shape: str) -> str:
@@ -68,11 +68,17 @@ def save(text: str, path: Path) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _write(stream: TextIO, text: str) -> None:
-    """Print also where the stream's encoding lacks a character (a C locale, an old console)."""
+def write(stream: TextIO, text: str) -> None:
+    """Print also where the stream's encoding lacks a character (a C locale, an old console).
+
+    A reader that has gone away (`trueup report … | head`) has read what it wanted: that is no failure.
+    """
     encoding = stream.encoding or "utf-8"
-    stream.write(text.encode(encoding, "replace").decode(encoding))
-    stream.flush()
+    try:
+        stream.write(text.encode(encoding, "replace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # else the interpreter complains when it flushes
 
 
 def standard(name: str) -> TextIO:

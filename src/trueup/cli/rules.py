@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from trueup.cli.output import format_option, width_of
+from trueup.cli.output import format_option, width_of, write
 
 
 @click.command(short_help="List the known failure classes, or explain one.")
@@ -27,8 +27,8 @@ def rules(rule_id: str | None, search: str | None, shape: str) -> None:
     if search is not None and not chosen:
         click.echo(f"no rule contains {search!r}; `trueup rules` lists them all", err=True)
     if shape == "json":
-        click.echo(rulebook.as_json(chosen), nl=False)
+        write(sys.stdout, rulebook.as_json(chosen))
     elif rule_id is not None and chosen:
-        click.echo(rulebook.page(chosen[0], width=width_of(sys.stdout)), nl=False)
+        write(sys.stdout, rulebook.page(chosen[0], width=width_of(sys.stdout)))
     else:
-        click.echo(rulebook.listing(chosen), nl=False)
+        write(sys.stdout, rulebook.listing(chosen))

@@ -47,16 +47,27 @@ def listing(rules: Sequence[RuleText]) -> str:
 
 def page(rule: RuleText, width: int = 100) -> str:
     """Everything about one rule."""
-    parts = [
-        f"{rule.id}\n{plain(rule.title)}\n\n{rule.severity}; touches {', '.join(rule.layers)}\n",
-        _paragraph("Why it stays unnoticed", rule.silent, width),
-        _paragraph("Cause", rule.cause, width),
-        _lines("What to do", [_remedy(remedy) for remedy in rule.remedies]),
-        _lines("Applies to", [f"{package} {versions}".strip() for package, versions in rule.versions.items()]),
-        _paragraph("Not to be confused with", rule.caution, width),
-        _lines("Sources", rule.sources),
-    ]
-    return "\n".join(part for part in parts if part)
+    parts = [f"{rule.id}\n{plain(rule.title)}\n\n{rule.severity}; touches {', '.join(rule.layers)}\n"]
+    for title, text in _paragraphs(rule):
+        if text:
+            filled = textwrap.fill(plain(text, 10_000), width, initial_indent="  ", subsequent_indent="  ")
+            parts.append(f"{title}\n{filled}\n")
+    for title, lines in _lists(rule):
+        if lines:
+            parts.append(f"{title}\n" + "".join(f"  {plain(line)}\n" for line in lines))
+    return "\n".join(parts)
+
+
+def markdown(layer: str, rules: Sequence[RuleText]) -> str:
+    """The documentation page of one layer's rules."""
+    parts = [f"# Rules of the layer {layer}", "Generated from the rules by `make docs`; do not edit."]
+    for rule in rules:
+        parts += [f"## {rule.id}", f"{plain(rule.title)}. Severity: {rule.severity}; touches {', '.join(rule.layers)}."]
+        parts += [f"**{title}** {plain(text, 10_000)}" for title, text in _paragraphs(rule) if text]
+        for title, lines in _lists(rule):
+            if lines:
+                parts.append(f"**{title}**\n\n" + "\n".join(f"- {plain(line)}" for line in lines))
+    return "\n\n".join(parts) + "\n"
 
 
 def as_json(rules: Iterable[RuleText]) -> str:
@@ -70,16 +81,21 @@ def _builtins(value: Any) -> Any:
     return msgspec.to_builtins(dict(value) if isinstance(value, Mapping) else value)
 
 
+def _paragraphs(rule: RuleText) -> list[tuple[str, str]]:
+    return [
+        ("Why it stays unnoticed", rule.silent),
+        ("Cause", rule.cause),
+        ("Not to be confused with", rule.caution),
+    ]
+
+
+def _lists(rule: RuleText) -> list[tuple[str, list[str]]]:
+    return [
+        ("What to do", [_remedy(remedy) for remedy in rule.remedies]),
+        ("Applies to", [f"{package} {versions}".strip() for package, versions in rule.versions.items()]),
+        ("Sources", list(rule.sources)),
+    ]
+
+
 def _remedy(remedy: Remedy) -> str:
     return f"{remedy.how}{'   (trueup can apply it: ' + remedy.id + ')' if remedy.automatic else ''}"
-
-
-def _paragraph(title: str, text: str, width: int) -> str:
-    if not text:
-        return ""
-    return f"{title}\n{textwrap.fill(plain(text, 10_000), width, initial_indent='  ', subsequent_indent='  ')}\n"
-
-
-def _lines(title: str, lines: Iterable[str]) -> str:
-    rows = [f"  {plain(line)}\n" for line in lines]
-    return f"{title}\n{''.join(rows)}" if rows else ""

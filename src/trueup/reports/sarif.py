@@ -58,7 +58,7 @@ def _rule(finding: Finding) -> dict[str, Any]:
             "markdown": "\n\n".join([_markdown(finding.cause), *map(_code, remedies), *map(_link, finding.sources)]),
         },
         "defaultConfiguration": {"level": finding.severity},
-        "properties": {"tags": list(finding.layers)},
+        "properties": {"tags": list(dict.fromkeys(finding.layers))},
     }
     pages = [source for source in finding.sources if source.startswith("https://")]
     return {**rule, "helpUri": pages[0]} if pages else rule

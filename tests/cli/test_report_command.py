@@ -1,0 +1,102 @@
+"""`trueup report`: a stored record in every presentation, and the record so far of a run that has no record yet."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from trueup.cli import main
+from trueup.schema.record import Exit, Rank, Record, record_from_json, record_to_json
+
+RECORD = Record(
+    command=("torchrun", "train.py"),
+    exit=Exit(code=0),
+    ranks=(Rank(rank=0, trained=True, steps=4, exit=Exit(code=0)),),
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "record.json").write_text(record_to_json(RECORD))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["", "record.json"])
+def test_folder_and_file_are_the_same(folder, capsys, name):
+    assert main(["report", str(folder / name)]) == 0
+    output = capsys.readouterr()
+    assert output.out.startswith("trueup: no findings\n")
+    assert "0: finished, 4 steps" in output.out
+    assert output.err == ""
+
+
+def test_json_is_the_record(folder, capsys):
+    assert main(["report", str(folder), "--format", "json"]) == 0
+    assert record_from_json(capsys.readouterr().out) == RECORD
+
+
+@pytest.mark.parametrize(("shape", "start"), [("sarif", "{"), ("html", "<!doctype html>")])
+def test_other_presentations(folder, capsys, shape, start):
+    assert main(["report", str(folder), "--format", shape]) == 0
+    assert capsys.readouterr().out.lstrip().startswith(start)
+
+
+def test_json_beside_it(folder, capsys):
+    assert main(["report", str(folder), "--json", str(folder / "new" / "copy.json")]) == 0
+    assert record_from_json((folder / "new" / "copy.json").read_text()) == RECORD
+    assert "no findings" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"ranks": 3}'])
+def test_a_file_that_is_no_record_is_a_usage_error(folder, capsys, text):
+    (folder / "record.json").write_text(text)
+    assert main(["report", str(folder)]) == 2
+    assert "not a trueup record" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_run_is_a_usage_error(tmp_path, capsys):
+    assert main(["report", str(tmp_path)]) == 2
+    assert "neither record.json nor events" in capsys.readouterr().err
+
+
+def test_the_reader_may_go_away(folder):
+    """`trueup report RUN | head -1` ends quietly."""
+    report = subprocess.Popen(
+        [sys.executable, "-m", "trueup", "report", str(folder), "--format", "json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    report.stdout.close()
+    assert report.stderr.read() == b""
+    assert report.wait(timeout=60) == 0
+
+
+def test_a_console_that_lacks_a_character_still_gets_the_report(folder):
+    done = subprocess.run(
+        [sys.executable, "-m", "trueup", "report", str(folder)],
+        env={"PYTHONIOENCODING": "ascii", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "no findings" in done.stdout
+
+
+def test_the_record_so_far_of_a_running_job(tmp_path, capsys):
+    """Events of a job that has not ended: the report is made from them, a torn last line included."""
+    events = [
+        {"t": 1.0, "kind": "process", "schema": 1, "host": "node", "pid": 7, "ppid": 1, "role": "rank", "rank": 0,
+         "local_rank": 0, "world_size": 1, "argv": ["train.py"], "python": "3.11.7", "executable": "python",
+         "variables": {}},
+        {"t": 2.0, "kind": "steps", "first": 1, "seconds": [0.5, 0.4], "losses": [2.0, 1.5], "tokens": [None, None],
+         "micro": [1, 1], "stride": 1},
+    ]  # fmt: skip
+    text = "".join(json.dumps(event) + "\n" for event in events) + '{"t": 3.0, "kind": "st'
+    (tmp_path / "events-node-7-1.jsonl").write_text(text)
+    assert main(["report", str(tmp_path)]) == 0
+    output = capsys.readouterr().out
+    assert "2 steps" in output
+    assert "loss 2 → 1.5" in output

@@ -1,0 +1,72 @@
+"""A user's mistake gets one clear line and what to type instead, exit code 2, and no traceback of ours."""
+
+import pytest
+
+from trueup import __version__
+from trueup.cli import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rum"], "Did you mean 'run'"),
+        (["run"], "no command to run; for example: trueup run -- torchrun train.py"),
+        (["run", "--"], "no command to run"),
+        (["run", "--nproc", "2", "train.py"], "an option of your own command goes behind `--`"),
+        (["run", "--steps", "0", "--", "x"], "--steps"),
+        (["run", "--steps", "many", "--", "x"], "--steps"),
+        (["run", "--timeout", "0", "--", "x"], "--timeout"),
+        (["run", "--format", "xml", "--", "x"], "text"),
+        (["run", "--report", "python", "train.py"], "--report takes a file that ends in .html, got 'python'"),
+        (["run", "--set", "gpu=off", "--", "x"], "no layer 'gpu' to set; choose from compile, attention"),
+        (["run", "--set", "compile=fast", "--", "x"], "choose from off, eager, aot_eager, inductor"),
+        (["run", "--set", "compile", "--", "x"], "--set takes LAYER=VALUE"),
+        (["run", "--with", "nowhere.toml", "--", "x"], "cannot read the variant nowhere.toml"),
+        (["report"], "missing argument"),
+        (["report", "nowhere"], "no run at nowhere"),
+        (["rules", "compile/recompile-kv-cach"], "did you mean compile/recompile-kv-cache-in-training?"),
+        (["rules", "nonsense"], "`trueup rules` lists them all"),
+    ],
+)
+def test_a_mistake_is_explained(capsys, arguments, said):
+    assert main(arguments) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert said in output.err
+    assert "Traceback" not in output.err
+    assert "--help` for what it takes" in output.err.splitlines()[-1]
+
+
+def test_no_command_at_all_shows_the_help(capsys):
+    assert main([]) == 2
+    assert "Commands:" in capsys.readouterr().err
+
+
+def test_a_wrong_variant_file_names_the_setting(tmp_path, capsys):
+    file = tmp_path / "variant.toml"
+    file.write_text('layers = {gpu = "off"}')
+    assert main(["run", "--with", str(file), "--", "x"]) == 2
+    assert "no layer 'gpu' to set" in capsys.readouterr().err
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"trueup {__version__}\n"
+
+
+def test_help_of_run_tells_the_contract(capsys):
+    assert main(["run", "--help"]) == 0
+    text = capsys.readouterr().out
+    for option in ("--json", "--report", "--out", "--steps", "--timeout", "--with", "--set", "--strict", "--quiet"):
+        assert option in text
+    assert "[text|json|sarif|html]" in text
+    assert "124" in text
+
+
+def test_help_names_every_switch(capsys):
+    from trueup.schema.variant import SWITCHES
+
+    main(["run", "--help"])
+    text = capsys.readouterr().out
+    for layer, values in SWITCHES.items():
+        assert f"{layer}={'|'.join(values)}" in text
