@@ -48,8 +48,17 @@ def calling_library():
     return None
 
 
+CONFIGURED = ("accelerate", "transformers")
+"""Libraries whose own configuration is observed: what they build, they were told to build by that."""
+
+
+def is_own_decision():
+    """Whether an observed call is a request in itself, and not what a library makes of its configuration."""
+    return calling_library() not in CONFIGURED
+
+
 def spoken(value):
-    """`value` as JSON takes it: plain values as they are, an enum or function by its name, `torch.bfloat16` without torch."""
+    """`value` as JSON takes it: plain values as they are, an enum or function by its name, a dtype without `torch.`."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, str):

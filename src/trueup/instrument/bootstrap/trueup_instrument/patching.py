@@ -7,7 +7,7 @@ import threading
 import types
 
 MARK = "__trueup_observed__"
-"""Attribute of a replacement that holds the replacement itself; `functools.wraps` by others copies it, so it is compared."""
+"""Attribute of a replacement that holds the replacement itself: a copy made by `functools.wraps` is none of ours."""
 
 
 class _Groups(threading.local):
@@ -75,12 +75,23 @@ def is_observed(function):
     return mark is not None and mark is function
 
 
+def is_inside(group):
+    """Whether this thread is within an observed call of `group`."""
+    return group in _groups.entered
+
+
 def arguments_of(function):
-    """A function of (args, kwargs) that gives the arguments of a call of `function` by name, defaults included."""
+    """A function of (args, kwargs) that gives the arguments of a call of `function` by name, defaults included.
+
+    It gives nothing for a call that will fail because its arguments do not fit: that error is the program's own.
+    """
     signature = inspect.signature(function)
 
     def arguments(args, kwargs):
-        bound = signature.bind(*args, **kwargs)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:
+            return {}
         bound.apply_defaults()
         return bound.arguments
 
@@ -91,9 +102,9 @@ def _replace_elsewhere(original, observed, name):
     """Other modules of the same library that took the function by name get the observed one too."""
     package = (original.__module__ or "").partition(".")[0]
     for module_name, module in list(sys.modules.items()):
-        if module_name.partition(".")[0] == package and isinstance(module, types.ModuleType):
-            if module.__dict__.get(name) is original:
-                setattr(module, name, observed)
+        of_package = module_name.partition(".")[0] == package and isinstance(module, types.ModuleType)
+        if of_package and module.__dict__.get(name) is original:
+            setattr(module, name, observed)
 
 
 def dress(replacement, original):

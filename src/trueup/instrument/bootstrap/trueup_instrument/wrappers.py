@@ -32,3 +32,8 @@ def compiled_parts(module):
         type(part).__name__ == "OptimizedModule" or part.__dict__.get("_compiled_call_impl") is not None
         for part in module.modules()
     )
+
+
+def modules_given(value):
+    """The modules of an argument that takes a module or a list of them."""
+    return list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]

@@ -1,0 +1,97 @@
+"""Activation checkpointing that is set up before training: wrapped modules and Hugging Face's switch.
+
+Calls of torch.utils.checkpoint within a forward are seen in the sampled steps, not here.
+"""
+
+from trueup_instrument import modules, patching
+from trueup_instrument.announcements import Announcements, spoken
+from trueup_instrument.wrappers import compiled_parts
+
+NAME = "activation_checkpointing"
+GROUP = "checkpoint wrapping"
+WRAPPING = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper"
+
+
+def attach(session):
+    say = Announcements(session)
+    session.after_torch(NAME, WRAPPING, lambda module: _wrapping(session, say, module))
+    session.after_torch(NAME, "torch.distributed._composable", lambda module: _composable(session, say, module))
+    session.after_torch(NAME, "transformers.modeling_utils", lambda module: _hugging_face(session, say, module))
+
+
+def _wrapping(session, say, module):
+    def wrapped(result, args, kwargs, seen):
+        inside = modules.bare(result)
+        _tell(say, "checkpoint_wrapper", inside, _is_reentrant(result, module), 1)
+
+    def applied(result, args, kwargs, seen):
+        model = args[0] if args else kwargs["model"]
+        wrappers = [part for part in model.modules() if isinstance(part, module.CheckpointWrapper)]
+        reentrant = _is_reentrant(wrappers[0], module) if wrappers else None
+        _tell(say, "apply_activation_checkpointing", model, reentrant, len(wrappers))
+
+    patching.around(session, NAME, module, "checkpoint_wrapper", after=wrapped, group=GROUP)
+    patching.around(session, NAME, module, "apply_activation_checkpointing", after=applied, group=GROUP)
+
+
+def _is_reentrant(wrapper, module):
+    implementation = getattr(wrapper, "checkpoint_impl", None)
+    return None if implementation is None else implementation == module.CheckpointImpl.REENTRANT
+
+
+def _composable(session, say, module):
+    """`torch.distributed._composable.checkpoint(module)`, which is never reentrant."""
+    if callable(getattr(module, "checkpoint", None)):
+
+        def applied(result, args, kwargs, seen):
+            _tell(say, "checkpoint_wrapper", args[0] if args else kwargs["module"], False, 1)
+
+        patching.around(session, NAME, module, "checkpoint", after=applied)
+
+
+def _tell(say, event, module, reentrant, count):
+    say.request("checkpointing", "enabled", True, event)
+    say.request("checkpointing", "reentrant", reentrant, event)
+    say.layer(
+        "checkpointing",
+        event,
+        modules.class_name(module),
+        reentrant=reentrant,
+        count=count,
+        compiled_inside=bool(compiled_parts(module)),
+    )
+
+
+def _hugging_face(session, say, module):
+    """`gradient_checkpointing_enable`, and its successor of transformers 5, one of which calls the other."""
+
+    def before(args, kwargs):
+        say.request("checkpointing", "enabled", True, "gradient_checkpointing_enable")
+
+    def after(result, args, kwargs, seen):
+        model = args[0]
+        given = (
+            args[1] if len(args) > 1 else next((value for value in kwargs.values() if isinstance(value, dict)), None)
+        )
+        reentrant = _reentrant_of(model)
+        say.request("checkpointing", "reentrant", reentrant, "gradient_checkpointing_enable")
+        say.layer(
+            "checkpointing",
+            "gradient_checkpointing_enable",
+            modules.class_name(model),
+            use_reentrant=reentrant,
+            kwargs=spoken(given),
+            count=sum(getattr(part, "gradient_checkpointing", None) is True for _, part in modules.blocks_of(model)),
+        )
+
+    for method in ("gradient_checkpointing_enable", "activation_checkpointing_enable"):
+        patching.around(session, NAME, module.PreTrainedModel, method, before, after, group="gradient checkpointing")
+
+
+def _reentrant_of(model):
+    """What the checkpoint function that the model now holds will do; None when it leaves it to torch."""
+    for part in model.modules():
+        function = part.__dict__.get("_gradient_checkpointing_func")
+        if function is not None:
+            return (getattr(function, "keywords", None) or {}).get("use_reentrant")
+    return None

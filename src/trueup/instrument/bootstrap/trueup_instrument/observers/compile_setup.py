@@ -1,0 +1,108 @@
+"""What is handed to torch.compile: whole models, blocks, functions, and what already sits inside them."""
+
+import types
+
+from trueup_instrument import modules, patching
+from trueup_instrument.announcements import Announcements, calling_library, spoken
+from trueup_instrument.wrappers import compiled_parts, wrappers_inside
+
+NAME = "compile_setup"
+GROUP = "compile"
+REGIONAL = ("compile_regions", "compile_regions_fsdp2", "compile_regions_deepspeed")
+
+
+def attach(session):
+    say = Announcements(session)
+    names = []
+    session.imports.after("torch", session.guarded(NAME, lambda torch: _torch(session, say, names, torch)))
+    session.after_torch(NAME, "accelerate.utils.other", lambda module: _accelerate(session, say, names, module))
+
+
+def _torch(session, say, names, torch):
+    def compiled(result, args, kwargs, seen):
+        """`torch.compile(mode=...)` has no target yet: the decorator it returns calls it again, with one."""
+        target = args[0] if args else kwargs.get("model")
+        if target is not None:
+            _tell(say, names, "torch.compile", target, kwargs, torch)
+
+    def compiled_in_place(result, args, kwargs, seen):
+        _tell(say, names, "Module.compile", args[0], kwargs, torch)
+
+    def stance(result, args, kwargs, seen):
+        asked = args[0] if args else kwargs.get("stance", "default")
+        say.layer("compile", "set_stance", None, stance=spoken(asked))
+
+    patching.around(session, NAME, torch, "compile", after=compiled, group=GROUP)
+    patching.around(session, NAME, torch.nn.Module, "compile", after=compiled_in_place, group=GROUP)
+    patching.around(session, NAME, torch.compiler, "set_stance", after=stance)
+
+
+def _accelerate(session, say, names, module):
+    """They compile block after block: one event with their number."""
+
+    def compiled(result, args, kwargs, seen):
+        target = args[0] if args else kwargs["module"]
+        number = compiled_parts(result if result is not None else target)
+        _request(say, names, modules.class_name(target), kwargs)
+        say.layer("compile", "compile_regions", modules.class_name(target), compiled=number, **_options(kwargs))
+
+    for name in REGIONAL:
+        patching.around(session, NAME, module, name, after=compiled, group=GROUP)
+
+
+def _tell(say, names, event, target, options, torch):
+    library = calling_library()
+    kind, name, module = _what(target, torch.nn.Module)
+    if module is not None or library is None:
+        _request(say, names, name, options)
+    detail = {"target": kind, "by": library, **_options(options)}
+    if module is not None:
+        detail.update(_about(module))
+    say.layer("compile", event, name, **detail)
+
+
+def _what(target, module_class):
+    """(kind, name, module or None) of what is compiled: a module, a method of one or of another object, a function."""
+    if isinstance(target, module_class):
+        return "module", modules.class_name(target), target
+    owner = getattr(target, "__self__", None)
+    if isinstance(target, types.MethodType) or (owner is not None and not isinstance(owner, types.ModuleType)):
+        method = getattr(target, "__name__", "?")
+        if isinstance(owner, module_class):
+            return "method", f"{modules.class_name(owner)}.{method}", owner
+        return "method", f"{type(owner).__name__}.{method}", None
+    return "function", getattr(target, "__qualname__", None) or type(target).__name__, None
+
+
+def _about(module):
+    inner = modules.bare(module)
+    blocks = sum("expert" not in name.lower() for name, _ in modules.blocks_of(module))  # experts are parts of a block
+    return {
+        "class": modules.class_name(module),
+        "builtin": (type(inner).__module__ or "").startswith("torch.nn."),
+        "blocks_inside": blocks,
+        "whole_model": blocks > 0,
+        "around": wrappers_inside(module),
+    }
+
+
+def _options(given):
+    return {
+        "backend": spoken(given.get("backend", "inductor")),
+        "mode": spoken(given.get("mode")),
+        "fullgraph": given.get("fullgraph", False),
+        "dynamic": given.get("dynamic"),
+        "options": sorted(given.get("options") or ()),
+        "disabled": given.get("disable", False),
+    }
+
+
+def _request(say, names, name, given):
+    if name not in names:
+        names.append(name)
+        say.request("compile", "module", ", ".join(names), "torch.compile")
+    options = _options(given)
+    say.request("compile", "backend", options["backend"], "torch.compile")
+    say.request("compile", "mode", options["mode"], "torch.compile")
+    say.request("compile", "dynamic", options["dynamic"], "torch.compile")
+    say.request("compile", "fullgraph", options["fullgraph"] or None, "torch.compile")

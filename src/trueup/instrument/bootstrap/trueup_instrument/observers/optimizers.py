@@ -1,0 +1,38 @@
+"""Optimizers as they are made, and which of them are alive."""
+
+import weakref
+
+from trueup_instrument import patching
+from trueup_instrument.announcements import Announcements, spoken
+
+NAME = "optimizers"
+OPTIONS = ("lr", "weight_decay", "momentum", "betas", "fused", "foreach", "capturable")
+
+
+def attach(session):
+    session.optimizers = weakref.WeakSet()
+    say = Announcements(session)
+    session.after_torch(NAME, "torch.optim.optimizer", lambda module: _constructor(session, say, module))
+
+
+def _constructor(session, say, module):
+    def made(result, args, kwargs, seen):
+        optimizer = args[0]
+        session.optimizers.add(optimizer)
+        tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
+        say.layer(
+            "trainer",
+            "Optimizer",
+            type(optimizer).__name__,
+            groups=len(optimizer.param_groups),
+            tensors=len(tensors),
+            elements=sum(tensor.numel() for tensor in tensors),
+            **{name: _option(optimizer.defaults[name]) for name in OPTIONS if name in optimizer.defaults},
+        )
+
+    patching.around(session, NAME, module.Optimizer, "__init__", after=made, group="Optimizer")
+
+
+def _option(value):
+    """A learning rate held in a tensor is not read: that could wait for a device."""
+    return "tensor" if hasattr(value, "dim") else spoken(value)

@@ -1,0 +1,82 @@
+"""PEFT adapters: which kind, on what, and how much of the model they leave trainable."""
+
+from trueup_instrument import modules, patching
+from trueup_instrument.announcements import Announcements, spoken
+
+NAME = "peft"
+GROUP = "peft"
+
+
+def attach(session):
+    say = Announcements(session)
+    session.after_torch(NAME, "peft", lambda module: _adapters(session, say, module))
+
+
+def _adapters(session, say, peft):
+    for name in ("get_peft_model", "inject_adapter_in_model"):
+        if hasattr(peft, name):
+            arguments = patching.arguments_of(getattr(peft, name))
+            patching.around(session, NAME, peft, name, *_looks(say, name, arguments), group=GROUP)
+    if hasattr(peft, "PeftModel"):
+        arguments = patching.arguments_of(peft.PeftModel.__init__)
+        patching.around(session, NAME, peft.PeftModel, "__init__", *_looks(say, "PeftModel", arguments), group=GROUP)
+    if hasattr(peft, "prepare_model_for_kbit_training"):
+        arguments = patching.arguments_of(peft.prepare_model_for_kbit_training)
+
+        def prepared(model, args, kwargs, seen):
+            checkpointing = arguments(args, kwargs).get("use_gradient_checkpointing")
+            say.layer(
+                "adapter",
+                "prepare_model_for_kbit_training",
+                modules.class_name(model),
+                use_gradient_checkpointing=checkpointing,
+            )
+
+        patching.around(session, NAME, peft, "prepare_model_for_kbit_training", after=prepared)
+
+
+def _looks(say, via, arguments):
+    """Before: what was asked for. After: what the model then holds."""
+
+    def before(args, kwargs):
+        given = arguments(args, kwargs)
+        config = given.get("peft_config")
+        for setting, attribute in (("type", "peft_type"), ("target_modules", "target_modules"), ("r", "r")):
+            say.request("adapter", setting, _plain(getattr(config, attribute, None)), via)
+        target = given.get("model")
+        return modules.class_name(target) if target is not None else None
+
+    def after(result, args, kwargs, name):
+        config = arguments(args, kwargs)["peft_config"]
+        model = args[0] if result is None else result  # a constructor gives nothing back
+        say.layer(
+            "adapter",
+            "get_peft_model",
+            name,
+            via=via,
+            peft_type=_plain(getattr(config, "peft_type", None)),
+            r=getattr(config, "r", None),
+            target_modules=_plain(getattr(config, "target_modules", None)),
+            modules_to_save=_plain(getattr(config, "modules_to_save", None)),
+            inference_mode=getattr(config, "inference_mode", None),
+            **_counts(model),
+        )
+
+    return before, after
+
+
+def _counts(model):
+    trainable = total = tensors = 0
+    for parameter in model.parameters():
+        elements = parameter.numel()
+        total += elements
+        if parameter.requires_grad:
+            trainable += elements
+            tensors += 1
+    return {"trainable": trainable, "total": total, "trainable_tensors": tensors}
+
+
+def _plain(value):
+    """Sets in order, so that runs can be compared."""
+    value = spoken(value)
+    return sorted(value, key=str) if isinstance(value, list) else value

@@ -1,0 +1,70 @@
+"""What loading a state dict left out: keys that were missing and keys that nothing took."""
+
+from trueup_instrument import modules, patching
+from trueup_instrument.announcements import Announcements, calling_library
+
+NAME = "state_dicts"
+NAMED = 10
+
+
+def attach(session):
+    say = Announcements(session)
+    session.after_torch(NAME, "torch.nn.modules.module", lambda module: _loading(session, say, module))
+    session.after_torch(NAME, "transformers.modeling_utils", lambda module: _pretrained(session, say, module))
+
+
+def _loading(session, say, module):
+    arguments = patching.arguments_of(module.Module.load_state_dict)
+
+    def loaded(result, args, kwargs, seen):
+        if result is None or not hasattr(result, "missing_keys"):
+            return
+        _tell(
+            say,
+            args[0],
+            result.missing_keys,
+            result.unexpected_keys,
+            strict=arguments(args, kwargs).get("strict"),
+            by=calling_library(),
+        )
+
+    patching.around(session, NAME, module.Module, "load_state_dict", after=loaded, group="load_state_dict")
+
+
+def _pretrained(session, say, module):
+    """`from_pretrained` loads by functions of its own, which tell what they left out."""
+    kind = module.PreTrainedModel
+
+    def finalized(result, args, kwargs, seen):  # transformers 5
+        info, model = result, next(value for value in (*args, *kwargs.values()) if hasattr(value, "named_parameters"))
+        _tell(
+            say,
+            model,
+            info.missing_keys,
+            info.unexpected_keys,
+            mismatched=len(getattr(info, "mismatched_keys", ())),
+            by="from_pretrained",
+        )
+
+    def loaded(result, args, kwargs, seen):  # transformers 4
+        if isinstance(result, tuple) and len(result) > 3 and hasattr(result[0], "named_parameters"):
+            model, missing, unexpected, mismatched = result[:4]
+            _tell(say, model, missing, unexpected, mismatched=len(mismatched), by="from_pretrained")
+
+    if hasattr(kind, "_finalize_model_loading"):
+        patching.around(session, NAME, kind, "_finalize_model_loading", after=finalized)
+    else:
+        patching.around(session, NAME, kind, "_load_pretrained_model", after=loaded)
+
+
+def _tell(say, module, missing, unexpected, **detail):
+    say.layer(
+        "trainer",
+        "load_state_dict",
+        modules.class_name(module),
+        missing=len(missing),
+        unexpected=len(unexpected),
+        missing_names=[str(name) for name in sorted(missing)[:NAMED]],
+        unexpected_names=[str(name) for name in sorted(unexpected)[:NAMED]],
+        **detail,
+    )

@@ -1,0 +1,48 @@
+"""Tensor parallelism by plan."""
+
+from trueup_instrument import modules, patching
+from trueup_instrument.announcements import Announcements, is_own_decision
+from trueup_instrument.wrappers import compiled_parts
+
+NAME = "tensor_parallel"
+
+
+def attach(session):
+    say = Announcements(session)
+    session.after_torch(NAME, "torch.distributed.tensor.parallel", lambda module: _parallelize(session, say, module))
+
+
+def _parallelize(session, say, module):
+    """It calls itself for each entry of the plan: one event for the outermost call."""
+    if not hasattr(module, "parallelize_module"):
+        return
+    arguments = patching.arguments_of(module.parallelize_module)
+
+    def before(args, kwargs):
+        if is_own_decision():
+            say.request("sharding", "strategy", "TP", "parallelize_module")
+
+    def after(result, args, kwargs, seen):
+        given = arguments(args, kwargs)
+        plan, mesh = given.get("parallelize_plan"), given.get("device_mesh")
+        say.layer(
+            "sharding",
+            "parallelize_module",
+            modules.class_name(given["module"]),
+            plan=len(plan) if isinstance(plan, dict) else int(plan is not None),
+            styles=_styles(plan),
+            mesh=list(mesh.shape) if mesh is not None else None,
+            compiled_inside=bool(compiled_parts(given["module"])),
+        )
+
+    patching.around(session, NAME, module, "parallelize_module", before, after, group="parallelize_module")
+
+
+def _styles(plan):
+    """How often each style is in the plan."""
+    styles = plan.values() if isinstance(plan, dict) else [plan] if plan is not None else []
+    counts = {}
+    for style in styles:
+        name = style if isinstance(style, str) else type(style).__name__
+        counts[name] = counts.get(name, 0) + 1
+    return counts
