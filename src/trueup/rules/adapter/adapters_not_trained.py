@@ -1,0 +1,74 @@
+"""The model has adapters, and they do not learn."""
+
+from __future__ import annotations
+
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.facts import applied, listed, places, switched, trained
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.record import Record
+
+MARKS = ("lora_", "adapter", "ia3_", "vera_", "oft_", "prompt_")
+
+
+def detect(record: Record) -> Sighting | None:
+    adapter, training = record.actual.adapter, record.actual.training
+    if not adapter.adapter_parameters or switched(record, "adapter") or not trained(record):
+        return None
+    orphans = _adapters(training.in_no_optimizer)
+    dry = _adapters(training.without_gradient)
+    total, trainable = adapter.adapter_parameters, adapter.adapter_trainable
+    if trainable == 0:
+        what = "none requires a gradient"
+    elif orphans:
+        what = f"{len(orphans)} are in no optimizer ({listed(orphans, 2)})"
+    elif dry:
+        what = f"{len(dry)} got no gradient ({listed(dry, 2)})"
+    elif adapter.adapter_changed == 0:
+        what = "none changed in the sampled steps"
+    elif trainable < total and len(adapter.names) <= 1:
+        what = f"only {trainable} require a gradient"
+    else:
+        return None
+    return Sighting(
+        message=f"Of {total} adapter parameters {what}.",
+        evidence=(
+            Evidence(what="adapter parameters", value=total),
+            Evidence(what="adapter parameters that require a gradient", value=trainable),
+            Evidence(what="adapter parameters in no optimizer", value=len(orphans)),
+            Evidence(what="adapter parameters without a gradient", value=len(dry)),
+            Evidence(what="adapter parameters that changed in a sampled step", value=adapter.adapter_changed),
+            *places(applied(record, "get_peft_model")[:1]),
+        ),
+        confidence="established" if trainable == 0 or orphans else "likely",
+    )
+
+
+def _adapters(names: tuple[str, ...]) -> list[str]:
+    return [name for name in names if any(mark in name.lower() for mark in MARKS)]
+
+
+RULE = Rule(
+    id="adapter/adapters-not-trained",
+    title="Adapters are attached and do not learn",
+    layers=("adapter",),
+    severity="warning",
+    silent="The loss is a number like any other; it just does not fall through the adapters.",
+    cause=(
+        "The adapters were frozen after they were attached (requires_grad_(False) on the whole model), "
+        "loaded for inference, or attached after the optimizer was made."
+    ),
+    remedies=(
+        Remedy(
+            id="unfreeze-adapters",
+            kind="in-process",
+            automatic=False,
+            how="set requires_grad on the adapter parameters (is_trainable=True when loading), then make the optimizer",
+        ),
+    ),
+    caution=(
+        "lora_A has a gradient of zero in the first step because lora_B starts at zero. A second adapter "
+        "that is frozen on purpose is no fault."
+    ),
+    explains=("trainer/parameters-missing-from-optimizer", "trainer/parameters-without-gradient"),
+    from_record=detect,
+)

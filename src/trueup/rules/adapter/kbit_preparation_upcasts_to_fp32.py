@@ -1,0 +1,52 @@
+"""peft's k-bit preparation made every parameter that is not quantised float32."""
+
+from __future__ import annotations
+
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.facts import applied, errors, percent, places, share
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.record import Record
+
+TROUBLE = r"out of memory|OutOfMemoryError|must have the same dtype|expected .* same dtype|expected scalar type"
+
+
+def detect(record: Record) -> Sighting | None:
+    prepared = applied(record, "prepare_model_for_kbit_training")
+    single = share(record.actual.precision.parameters, "float32")
+    trouble = errors(record, TROUBLE)
+    if not prepared or single < 0.01 or not trouble:
+        return None
+    return Sighting(
+        message=f"prepare_model_for_kbit_training left {percent(single)} of the parameters in float32, and the run "
+        "ended for lack of memory or with a dtype error.",
+        evidence=(
+            Evidence(what="share of parameters in float32", value=single),
+            *trouble,
+            *places(prepared),
+        ),
+        confidence="likely",
+    )
+
+
+RULE = Rule(
+    id="adapter/kbit-preparation-upcasts-to-fp32",
+    title="k-bit preparation casts norms, embeddings and head to float32",
+    layers=("precision", "adapter", "memory"),
+    severity="note",
+    silent="Memory is higher than planned; dtype errors come later and elsewhere.",
+    cause="The helper casts all half-precision parameters that are not quantised up, both embedding matrices included.",
+    remedies=(
+        Remedy(
+            id="cast-embeddings-back",
+            kind="in-process",
+            automatic=False,
+            how=(
+                "cast embeddings and lm_head to bfloat16 after the preparation, or freeze and enable "
+                "input grads by hand"
+            ),
+        ),
+    ),
+    caution="Intended by peft for stability; it counts only beside a memory or dtype failure.",
+    sources=("https://github.com/huggingface/peft/issues/816",),
+    from_record=detect,
+)

@@ -1,0 +1,48 @@
+"""The configuration itself asks for eager attention."""
+
+from __future__ import annotations
+
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.facts import applied, asked, percent, switched
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.record import Record
+
+
+def detect(record: Record) -> Sighting | None:
+    attention = record.actual.attention
+    requested = asked(record, "attention", "implementation") or attention.requested
+    eager = sum(kernel.share for kernel in attention.kernels if kernel.name == "eager")
+    if requested != "eager" or eager == 0 or switched(record, "attention"):
+        return None
+    configs = applied(record, "config")
+    if any(each.detail.get("output_attentions") or each.detail.get("supports_sdpa") is False for each in configs):
+        return None
+    return Sighting(
+        message=f"The configuration asks for eager attention, and {percent(eager)} of the attention calls ran it.",
+        evidence=(
+            Evidence(what="attention implementation requested", value="eager", at=configs[0].at if configs else None),
+            Evidence(what="share of attention calls that ran eager", value=eager),
+        ),
+    )
+
+
+RULE = Rule(
+    id="attention/eager-implementation-requested",
+    title="Configuration asks for eager attention and overrides the fused default",
+    layers=("attention",),
+    severity="warning",
+    silent="A saved configuration carries the setting; time and memory grow with the square of the length.",
+    cause="attn_implementation is eager in a saved configuration or settings file and overrides the fused default.",
+    remedies=(
+        Remedy(
+            id="request-sdpa",
+            kind="in-process",
+            automatic=False,
+            how='attn_implementation="sdpa" (or a flash implementation), or drop the key',
+        ),
+    ),
+    caution=(
+        "Right where attention weights are outputs that are needed, or where the model has no other implementation."
+    ),
+    from_record=detect,
+)

@@ -1,0 +1,82 @@
+"""SDPA ran the math kernel, which materialises the whole score matrix."""
+
+from __future__ import annotations
+
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.facts import FUSED, asked, has_gpu, percent, switched
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.record import Record
+
+
+def detect(record: Record) -> Sighting | None:
+    attention = record.actual.attention
+    math = [kernel for kernel in attention.kernels if "math" in kernel.name]
+    part = sum(kernel.share for kernel in math)
+    fused_asked = FUSED.search(f"{attention.requested} {asked(record, 'attention', 'backends')}".lower()) is not None
+    masks = {kind: calls for kind, calls in attention.masks.items() if kind != "none"}
+    if part < 0.05 or switched(record, "attention") or wants_math_only(record):
+        return None
+    masked = bool(masks) and not record.actual.checkpointing.random_ops
+    if not (has_gpu(record) or fused_asked or masked):
+        return None  # on a CPU the math path is normal, and with dropout it is the only one
+    return Sighting(
+        message=f"{percent(part)} of the attention calls ran the math kernel of SDPA"
+        f"{', with masks: ' if masks else ''}{', '.join(f'{kind} x{calls}' for kind, calls in masks.items())}.",
+        evidence=(
+            *(Evidence(what=f"calls of {kernel.op or kernel.name}", value=kernel.calls) for kernel in math),
+            Evidence(what="share of attention calls that ran a fused kernel", value=attention.fused_fraction),
+            *(Evidence(what=f"calls with a mask of kind {kind}", value=calls) for kind, calls in masks.items()),
+        ),
+        confidence="established" if has_gpu(record) or fused_asked else "likely",
+        severity="warning" if has_gpu(record) or fused_asked else "note",
+    )
+
+
+def wants_math_only(record: Record) -> bool:
+    """True when the code itself restricted SDPA to math."""
+    backends = str(asked(record, "attention", "backends") or "").lower()
+    return "math" in backends and FUSED.search(backends) is None
+
+
+RULE = Rule(
+    id="attention/kernel-math-fallback",
+    title="SDPA silently runs the math kernel for grouped-query attention",
+    layers=("attention", "trainer", "environment", "memory"),
+    severity="warning",
+    silent="No message says which kernel was chosen; memory grows with the square of the length.",
+    cause=(
+        "Every fused kernel declined the inputs: grouped-query attention with a mask, a head size above "
+        "256, a mask of a shape or dtype that it does not take, dropout, or a GPU below sm_80. Math then "
+        "builds the whole score matrix."
+    ),
+    remedies=(
+        Remedy(
+            id="expand-kv-heads",
+            kind="code",
+            automatic=False,
+            how="repeat key and value heads instead of enable_gqa=True where a mask is given; upgrade transformers",
+        ),
+        Remedy(
+            id="exclude-math-kernel",
+            kind="in-process",
+            automatic=False,
+            how="sdpa_kernel([FLASH_ATTENTION, EFFICIENT_ATTENTION]) around the model: an error then says why",
+        ),
+        Remedy(
+            id="drop-plain-mask",
+            kind="code",
+            automatic=False,
+            how="pass no mask and is_causal=True where the mask is all ones or causal",
+        ),
+    ),
+    caution=(
+        "On a CPU the math path is normal, also with dropout. The kernel must be proved by the operator "
+        "that ran; TRANSFORMERS_SDPA_FORCE_GQA=1 brings the fallback back."
+    ),
+    sources=(
+        "https://github.com/Comfy-Org/ComfyUI/pull/15135",
+        "https://github.com/huggingface/transformers/pull/46960",
+        "https://github.com/huggingface/transformers/pull/45776",
+    ),
+    from_record=detect,
+)

@@ -1,0 +1,65 @@
+"""Packed documents see each other, because a mask or cache keeps transformers from noticing that they are packed."""
+
+from __future__ import annotations
+
+from trueup.rules.definition import Rule, Sighting
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.record import Record
+
+
+def detect(record: Record) -> Sighting | None:
+    attention = record.actual.attention
+    dense = any(kernel.name.startswith(("sdpa", "eager")) for kernel in attention.kernels)
+    if not attention.packed or attention.boundaries or not dense:
+        return None
+    hiding = []
+    if attention.masks.get("all-ones"):
+        hiding.append("an all-ones mask")
+    if attention.cache:
+        hiding.append("a KV cache")
+    if not hiding:
+        return None
+    return Sighting(
+        message=f"Rows hold several documents (position ids restart), and {' and '.join(hiding)} made "
+        "transformers use a plain causal mask: tokens attend to earlier documents.",
+        evidence=(
+            Evidence(what="position ids restart within a row", value=True),
+            Evidence(what="calls with an all-ones mask", value=attention.masks.get("all-ones", 0)),
+            Evidence(what="a KV cache was filled", value=attention.cache),
+        ),
+        confidence="likely",
+    )
+
+
+RULE = Rule(
+    id="attention/packing-leak-mask-or-cache-present",
+    title="Packed documents leak because a mask or cache is present",
+    layers=("attention", "trainer"),
+    severity="error",
+    silent="Nothing is printed; the loss is only a little different.",
+    cause=(
+        "transformers recognises packed rows only when no mask and no cache is given; an all-ones mask from "
+        "the collator or the default use_cache=True switches that off."
+    ),
+    remedies=(
+        Remedy(
+            id="disable-kv-cache",
+            kind="in-process",
+            automatic=False,
+            how="model.config.use_cache = False, and no attention_mask from the collator for packed rows",
+        ),
+        Remedy(
+            id="pass-sequence-boundaries",
+            kind="code",
+            automatic=False,
+            how="cu_seq_lens_q/k with flash attention, or a 4-D block mask; keep a leakage probe as a test",
+        ),
+    ),
+    caution=(
+        "Only where position ids really restart inside of a row. Model-side checkpointing drops the cache "
+        "and hides half."
+    ),
+    sources=("https://github.com/huggingface/transformers/pull/46634",),
+    explains=("attention/packing-without-varlen-attention",),
+    from_record=detect,
+)

@@ -1,0 +1,57 @@
+"""DDP waits for parameters that took no part in the loss."""
+
+from __future__ import annotations
+
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.facts import applied, errors, listed
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.record import Record
+
+TEXT = r"Expected to have finished reduction in the prior iteration"
+
+
+def detect(record: Record) -> Sighting | None:
+    crashed = errors(record, TEXT)
+    wraps = applied(record, "DistributedDataParallel")
+    unused = record.actual.training.without_gradient
+    strict = bool(wraps) and not any(wrap.detail.get("find_unused_parameters") for wrap in wraps)
+    hung = strict and bool(unused) and record.exit.reason == "timeout"
+    if not crashed and not hung:
+        return None
+    return Sighting(
+        message="DDP waited for the gradients of parameters that had none"
+        f"{': ' + listed(unused) if unused else ''}; the {'next forward raised' if crashed else 'job hung'}.",
+        evidence=(
+            *crashed,
+            *(Evidence(what="parameter without a gradient", value=name) for name in unused[:5]),
+            *(Evidence(what="find_unused_parameters", value=False, at=wrap.at) for wrap in wraps[:1] if strict),
+        ),
+        confidence="established" if crashed else "likely",
+    )
+
+
+RULE = Rule(
+    id="sharding/ddp-unused-parameters",
+    title="DDP waits for parameters that got no gradient",
+    layers=("sharding",),
+    severity="error",
+    silent="",
+    cause="Some parameters take no part in a step's loss, and DDP waits for the bucket that holds their gradients.",
+    remedies=(
+        Remedy(
+            id="ddp-find-unused-parameters",
+            kind="in-process",
+            automatic=False,
+            how="DistributedDataParallel(..., find_unused_parameters=True) where the set varies",
+        ),
+        Remedy(
+            id="use-all-parameters",
+            kind="code",
+            automatic=False,
+            how="add 0 * sum of the unused outputs to the loss, or freeze the parameters before wrapping",
+        ),
+    ),
+    caution="The same text comes when an output is left out of the loss, or when forward runs twice before a backward.",
+    explains=("trainer/parameters-without-gradient",),
+    from_record=detect,
+)

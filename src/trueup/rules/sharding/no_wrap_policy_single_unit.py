@@ -1,0 +1,57 @@
+"""The whole model is one FSDP unit, so its first gather brings all of it onto each device."""
+
+from __future__ import annotations
+
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.facts import applied, switched
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.record import Record
+
+
+def detect(record: Record) -> Sighting | None:
+    sharding, blocks = record.actual.sharding, record.actual.compile.blocks
+    strategy = sharding.strategy or ""
+    if not strategy.startswith(("FSDP", "HSDP")) or sharding.units != 1 or blocks.total < 3:
+        return None
+    if switched(record, "sharding"):
+        return None
+    wraps = applied(record, "fully_shard", "FullyShardedDataParallel")
+    return Sighting(
+        message=(
+            f"{strategy} made one unit of a model with {blocks.total} blocks: the first forward gathers all parameters."
+        ),
+        evidence=(
+            Evidence(what="FSDP units", value=1, at=wraps[0].at if wraps else None),
+            Evidence(what="blocks of the model", value=blocks.total),
+        ),
+    )
+
+
+RULE = Rule(
+    id="sharding/no-wrap-policy-single-unit",
+    title="No wrap policy makes the whole model one FSDP unit",
+    layers=("sharding", "adapter", "trainer", "memory"),
+    severity="warning",
+    silent="Peak memory is near that of an unsharded model; everything else works.",
+    cause="Without a wrap policy, or with one that matches nothing, only the root is sharded.",
+    remedies=(
+        Remedy(
+            id="wrap-blocks",
+            kind="env-var",
+            automatic=True,
+            how=(
+                "FSDP_AUTO_WRAP_POLICY=TRANSFORMER_BASED_WRAP and FSDP_TRANSFORMER_CLS_TO_WRAP=<block "
+                "class> (accelerate)"
+            ),
+        ),
+        Remedy(
+            id="shard-each-block",
+            kind="code",
+            automatic=False,
+            how="fully_shard(block) for each block, then fully_shard(model)",
+        ),
+    ),
+    caution="A tiny model with hardly any blocks may be one unit.",
+    sources=("https://github.com/huggingface/accelerate/issues/3474",),
+    from_record=detect,
+)

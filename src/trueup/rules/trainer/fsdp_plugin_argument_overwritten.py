@@ -1,0 +1,64 @@
+"""An argument given to the FSDP plugin was replaced by an environment default."""
+
+from __future__ import annotations
+
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.facts import applied, asked, variable
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.record import Record
+
+ARGUMENTS = ("use_orig_params", "sharding_strategy", "cpu_offload", "reshard_after_forward")
+
+
+def detect(record: Record) -> Sighting | None:
+    wraps = applied(record, "FullyShardedDataParallel", "fully_shard")
+    if not wraps:
+        return None
+    actual = wraps[0].detail
+    changed = {
+        name: (asked(record, "sharding", name), actual[name])
+        for name in ARGUMENTS
+        if name in actual and asked(record, "sharding", name) not in (None, actual[name])
+    }
+    if not changed:
+        return None
+    words = [f"{name}={given!r} became {used!r}" for name, (given, used) in changed.items()]
+    return Sighting(
+        message=f"The FSDP plugin was given other values than FSDP used: {', '.join(words)}.",
+        evidence=(
+            *(
+                Evidence(what=f"{name} used by FSDP", value=str(used), at=wraps[0].at)
+                for name, (_, used) in changed.items()
+            ),
+            *(
+                Evidence(
+                    what=f"environment variable FSDP_{name.upper()}", value=variable(record, f"FSDP_{name.upper()}")
+                )
+                for name in changed
+            ),
+        ),
+    )
+
+
+RULE = Rule(
+    id="trainer/fsdp-plugin-argument-overwritten",
+    title="FSDP plugin argument overwritten by an environment default",
+    layers=("sharding", "trainer"),
+    severity="warning",
+    silent="The plugin takes the argument and forgets it; compile or adapters fail later for that reason.",
+    cause="The plugin read its FSDP_* defaults after its arguments and did not tell given from missing ones.",
+    remedies=(
+        Remedy(
+            id="fsdp-use-orig-params",
+            kind="env-var",
+            automatic=True,
+            how="FSDP_USE_ORIG_PARAMS=true (and the other FSDP_* variables) set to the values that the code gives",
+        ),
+        Remedy(id="upgrade-accelerate", kind="install", automatic=False, how="accelerate >= 0.34"),
+    ),
+    caution="Current releases read the environment only for arguments that were left out.",
+    versions={"accelerate": "<0.34"},
+    sources=("https://github.com/huggingface/accelerate/issues/3044",),
+    explains=("compile/fsdp1-flattened-parameters",),
+    from_record=detect,
+)
