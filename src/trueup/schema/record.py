@@ -39,6 +39,8 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     steps: int = 0
     process_group: str | None = None
     """Backend of torch.distributed's default group; None when never initialised."""
+    stack: str | None = None
+    """Python stacks of the process when a timeout ended the run."""
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +77,8 @@ class GraphBreak(msgspec.Struct, frozen=True, kw_only=True):
     """`file:line` at which Dynamo stopped; a library's line where `at` is the user's."""
     inside: str | None = None
     """Higher-order operator that was being traced, `torch.utils.checkpoint.checkpoint`, ..."""
+    explanation: str | None = None
+    """Dynamo's own explanation, which names the function or operator."""
 
 
 class Blocks(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +148,8 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """True when a sampled call was given document boundaries (`cu_seqlens`, a block mask)."""
     cache: bool | None = None
     """True when attention of a sampled training call filled a key/value cache."""
+    sdpa_calls: dict[str, int] = {}
+    """What scaled_dot_product_attention was given, from its arguments: `masked`, `no mask causal dropout`, ... → calls."""
 
 
 class Sharding(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,6 +173,8 @@ class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
     calls: int = 0
     random_ops: int | None = None
     """Random operators (dropout) that ran in the last sampled step."""
+    without_rng_state: int | None = None
+    """Checkpoint calls of the last sampled step that do not preserve the random state."""
 
 
 class Precision(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,10 +214,14 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
     trainable: int = 0
     in_no_optimizer: tuple[str, ...] = ()
     """Names of parameters that require a gradient and are in no optimizer."""
+    in_no_optimizer_count: int | None = None
+    """How many they are, where not all are named."""
     not_of_model: int = 0
     """Optimizer parameters that belong to no model seen."""
     without_gradient: tuple[str, ...] = ()
     """Names of trainable parameters that had no gradient at the sampled optimizer steps."""
+    without_gradient_count: int | None = None
+    """How many they are, where not all are named."""
     unchanged: tuple[str, ...] = ()
     """Names of parameters that had a gradient and did not change over a sampled optimizer step."""
     optimizers: tuple[str, ...] = ()
@@ -256,6 +268,8 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
     tokens: tuple[int | None, ...] = ()
     stride: int = 1
     """Every how-manieth step is kept in the lists of a long job."""
+    not_finite: tuple[int, ...] = ()
+    """Numbers, from 1, of the kept steps whose loss was NaN or infinite; in `losses` they are null."""
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
