@@ -124,7 +124,7 @@ def test_the_demo_stack(demo_record):
         rows["compile"].actual == "9 graphs, 17 recompiles, 1 break, recompile limit reached, outermost forward eager"
     )
     assert rows["compile"].why == demo_record.findings[0].message
-    assert rows["sharding"].requested == "strategy: FSDP2"
+    assert rows["sharding"].requested == "FSDP2"
     assert rows["sharding"].coverage == "100 % sharded"
     assert rows["attention"].why == ""
 
@@ -161,6 +161,23 @@ def test_the_worst_finding_of_the_layer_itself_gives_the_reason(demo_record):
 def test_events_of_the_lowest_rank_tell_what_the_code_asked_for():
     order = tuple(Applied(layer="sharding", event="fully_shard", module="Block", rank=rank) for rank in (1, 0, 0, 1, 1))
     assert row(record_with(order=order), "sharding").requested == "fully_shard: 2 × Block"
+
+
+def test_a_move_to_another_device_is_no_precision_layer():
+    move = Applied(
+        layer="precision", event="to", module="Model", detail={"dtype": "float32", "dtype_before": "float32"}
+    )
+    cast = Applied(
+        layer="precision", event="to", module="Model", detail={"dtype": "bfloat16", "dtype_before": "float32"}
+    )
+    full = Precision(matmul={"float32": 1.0})
+    assert stack_rows(record_with(order=(move,), precision=full)) == []
+    assert row(record_with(order=(move, cast), precision=full), "precision").requested == "to: Model"
+
+
+def test_many_different_events_are_counted():
+    order = tuple(Applied(layer="sharding", event="fully_shard", module=f"Block{number}") for number in range(9))
+    assert row(record_with(order=order), "sharding").requested.endswith("fully_shard: Block3, 5 more")
 
 
 def test_parameters_in_no_optimizer_lower_the_coverage():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -11,7 +11,12 @@ from trueup.reports.quantities import count, percent, size
 from trueup.reports.verdict import SEVERITIES, attention_in_words
 from trueup.schema.finding import Finding
 from trueup.schema.layer import LAYERS, Layer
-from trueup.schema.record import Record
+from trueup.schema.record import Applied, Record
+
+SPEAKING = ("dtype", "module", "strategy")
+"""Settings whose value says what it is without the setting's name."""
+
+MOST_EVENTS = 4
 
 
 class StackRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +65,7 @@ def _wanted(record: Record, layer: Layer) -> bool:
     """True when configuration, code or a finding names the layer."""
     return (
         bool(record.requested.get(layer))
-        or any(step.layer == layer for step in record.order)
+        or any(_applied(record, layer))
         or any(layer in finding.layers for finding in record.findings)
     )
 
@@ -83,21 +88,29 @@ def _setting(name: str, value: Any) -> str:
         return name
     if isinstance(value, (list, tuple)):
         value = ", ".join(map(str, value))
-    return f"{name}: {value}"
+    return str(value) if name in SPEAKING else f"{name}: {value}"
+
+
+def _applied(record: Record, layer: Layer) -> Iterator[Applied]:
+    """The events of a layer on the lowest rank, without moves that changed a device only."""
+    lowest = min((step.rank for step in record.order), default=0)
+    for step in record.order:
+        moved = step.event == "to" and step.detail.get("dtype") == step.detail.get("dtype_before")
+        if step.layer == layer and step.rank == lowest and not moved:
+            yield step
 
 
 def _events(record: Record, layer: Layer) -> str:
-    """What the code itself asked for: the layer's events of the lowest rank with the modules they were given."""
+    """What the code itself asked for: the layer's events with the modules they were given."""
     seen: dict[tuple[str, str], int] = {}
-    lowest = min((step.rank for step in record.order), default=0)
-    for step in record.order:
-        if step.layer == layer and step.rank == lowest:
-            key = (step.event, step.module or "")
-            seen[key] = seen.get(key, 0) + int(step.detail.get("count", 1))
-    return ", ".join(
+    for step in _applied(record, layer):
+        key = (step.event, step.module or "")
+        seen[key] = seen.get(key, 0) + int(step.detail.get("count", 1))
+    parts = [
         event + (f": {number} × {module}" if module and number > 1 else f": {module}" if module else "")
         for (event, module), number in seen.items()
-    )
+    ]
+    return ", ".join(parts[:MOST_EVENTS]) + (f", {len(parts) - MOST_EVENTS} more" if len(parts) > MOST_EVENTS else "")
 
 
 def _observed(record: Record, layer: Layer) -> tuple[str, str]:
