@@ -38,7 +38,8 @@ format: $(BASE)
 	$(BIN)/ruff format .
 
 docs: $(BASE)
-	$(BIN)/python docs/generate.py
+	$(BIN)/python -m trueup.rules.documentation
+	$(BIN)/python docs/record_schema.py
 
 clean:
 	rm -rf $(VENV) build dist

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from pathlib import Path
 
 import jsonschema
 import msgspec
@@ -97,3 +98,8 @@ def test_the_keys_of_the_contract_are_there(full_record):
         written["findings"][0]
     )
     assert {"count", "seconds", "losses"} <= set(written["steps"])
+
+
+def test_the_documented_json_schema_is_the_one_of_the_types():
+    documented = Path(__file__).parents[2] / "docs" / "record.schema.json"
+    assert json.loads(documented.read_text(encoding="utf-8")) == record_json_schema(), "run `make docs`"

@@ -58,18 +58,6 @@ def page(rule: RuleText, width: int = 100) -> str:
     return "\n".join(parts)
 
 
-def markdown(layer: str, rules: Sequence[RuleText]) -> str:
-    """The documentation page of one layer's rules."""
-    parts = [f"# Rules of the layer {layer}", "Generated from the rules by `make docs`; do not edit."]
-    for rule in rules:
-        parts += [f"## {rule.id}", f"{plain(rule.title)}. Severity: {rule.severity}; touches {', '.join(rule.layers)}."]
-        parts += [f"**{title}** {plain(text, 10_000)}" for title, text in _paragraphs(rule) if text]
-        for title, lines in _lists(rule):
-            if lines:
-                parts.append(f"**{title}**\n\n" + "\n".join(f"- {plain(line)}" for line in lines))
-    return "\n\n".join(parts) + "\n"
-
-
 def as_json(rules: Iterable[RuleText]) -> str:
     """The rules' texts as a JSON list."""
     names = ("id", "title", "layers", "severity", "silent", "cause", "remedies", "versions", "caution", "sources")
