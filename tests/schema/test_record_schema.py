@@ -102,4 +102,5 @@ def test_the_keys_of_the_contract_are_there(full_record):
 
 def test_the_documented_json_schema_is_the_one_of_the_types():
     documented = Path(__file__).parents[2] / "docs" / "record.schema.json"
-    assert json.loads(documented.read_text(encoding="utf-8")) == record_json_schema(), "run `make docs`"
+    made = json.loads(json.dumps(record_json_schema()))  # defaults that are tuples become lists
+    assert json.loads(documented.read_text(encoding="utf-8")) == made, "run `make docs`"
