@@ -149,7 +149,7 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     cache: bool | None = None
     """True when attention of a sampled training call filled a key/value cache."""
     sdpa_calls: dict[str, int] = {}
-    """What scaled_dot_product_attention was given, from its arguments: `masked`, `no mask causal dropout`, ... → calls."""
+    """What scaled_dot_product_attention was given: `masked`, `no mask causal dropout`, ... → calls."""
 
 
 class Sharding(msgspec.Struct, frozen=True, kw_only=True):
