@@ -25,17 +25,17 @@ def attach(session):
         session.mark_trained()
         series.add(seconds, losses.of_step(step), last_batch.pop("tokens", None), backwards)
 
+    def began(roots):
+        session.mark_trained()
+        if session.optimizer_compiled and clock.backwards > 2:
+            clock.counts_backwards = True
+
     clock.on_backward.append(session.guarded(NAME, losses.add))
     clock.on_backward.append(session.guarded(NAME, began))
     clock.on_step.append(session.guarded(NAME, stepped))
     clock.on_step.append(session.guarded("sampling", lambda step, *_: sampler.step_ended(step, last_batch.get("length"))))
     clock.before_step.append(session.guarded("sampling", sampler.before_optimizer))
     clock.after_backward.append(session.guarded("sampling", sampler.after_backward))
-
-    def began(roots):
-        session.mark_trained()
-        if session.optimizer_compiled and clock.backwards > 2:
-            clock.counts_backwards = True
 
     def finish():
         sampler.finish()
