@@ -1,4 +1,4 @@
-"""Observation inside the user's process. Standard library only; the user's torch is imported by the user, never by us."""
+"""Observation inside the user's process. Standard library only: the user's torch is imported by the user, not by us."""
 
 import os
 

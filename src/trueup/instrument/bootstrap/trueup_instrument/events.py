@@ -1,4 +1,4 @@
-"""The event file of this process: one JSON object a line, each written at once, so that a kill tears the last line at most."""
+"""The event file of this process: one JSON object a line, each written at once: a kill tears the last line at most."""
 
 import json
 import os

@@ -3,6 +3,9 @@
 import sys
 import weakref
 
+SIDE_STREAMS = {}
+"""Device → the stream on which losses are copied to the host."""
+
 
 class Losses:
     def __init__(self):
@@ -34,8 +37,6 @@ class Pending:
     Unverified on a GPU: written from torch.cuda's documentation of events and streams.
     """
 
-    _side_streams = {}
-
     def __init__(self, tensor):
         self.tensor = tensor
         self.event = None
@@ -52,9 +53,9 @@ class Pending:
             return float(self.tensor.item())
         cuda = sys.modules["torch"].cuda
         device = self.tensor.device
-        stream = self._side_streams.get(device)
+        stream = SIDE_STREAMS.get(device)
         if stream is None:
-            stream = self._side_streams[device] = cuda.Stream(device=device)
+            stream = SIDE_STREAMS[device] = cuda.Stream(device=device)
         stream.wait_event(self.event)
         with cuda.stream(stream):
             return float(self.tensor.item())

@@ -42,7 +42,9 @@ def live_modules():
         kind = type(thing)
         is_module = known.get(kind)
         if is_module is None:
-            is_module = known[kind] = issubclass(kind, base) and not any(b.__name__ == "GraphModule" for b in kind.__mro__)
+            is_module = known[kind] = issubclass(kind, base) and not any(
+                b.__name__ == "GraphModule" for b in kind.__mro__
+            )
         if is_module and "_modules" in thing.__dict__:
             found.append(thing)
     return found

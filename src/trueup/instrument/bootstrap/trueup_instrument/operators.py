@@ -1,4 +1,4 @@
-"""Which operators and device kernels ran during one step, from torch's profiler, read without its slow table building."""
+"""Which operators and device kernels ran during one step: torch's profiler, read without building its tables."""
 
 import sys
 
@@ -95,5 +95,3 @@ class Operators:
 
 def _span(event):
     return event.start_ns(), event.start_ns() + event.duration_ns()
-
-

@@ -6,7 +6,11 @@ import sysconfig
 
 _OURS = os.path.dirname(os.path.abspath(__file__))
 _LIBRARY_FOLDERS = tuple(
-    {os.path.realpath(path) + os.sep for path in (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")) if path}
+    {
+        os.path.realpath(path) + os.sep
+        for path in (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+        if path
+    }
 )
 _LIBRARY_PARTS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _known = {}
@@ -17,8 +21,7 @@ def is_user_file(filename):
     answer = _known.get(filename)
     if answer is None:
         answer = not (
-            filename.startswith("<")
-            or filename.startswith(_OURS)
+            filename.startswith(("<", _OURS))
             or any(part in filename for part in _LIBRARY_PARTS)
             or os.path.realpath(filename).startswith(_LIBRARY_FOLDERS)
             or "torchinductor_" in filename

@@ -10,7 +10,6 @@ from trueup_instrument import frames, modules, operators
 from trueup_instrument.observers import samples
 from trueup_instrument.schedule import Schedule
 
-
 BACKWARDS_SEEN = 8
 
 
@@ -47,7 +46,9 @@ class Sampler:
         if self.sample is not None:
             self.sample.gradients_ready(optimizer)
         elif self.clock.steps < samples.gradients.FIRST_STEPS:
-            self.session.guarded("gradients", samples.gradients.norm_event)(self.session, optimizer, self.clock.steps + 1)
+            self.session.guarded("gradients", samples.gradients.norm_event)(
+                self.session, optimizer, self.clock.steps + 1
+            )
 
     def after_backward(self, began, ended):
         if self.sample is not None:
@@ -149,5 +150,3 @@ class Sample:
 
     def _guard(self, name, function):
         return self.session.guarded(name, function)
-
-

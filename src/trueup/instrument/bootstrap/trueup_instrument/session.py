@@ -115,9 +115,7 @@ class Session:
         if self.events.dropped:
             self.write("observer-off", observer="events", error=f"{self.events.dropped} early events were dropped")
         steps = self.clock.steps if self.clock is not None else 0
-        self.write(
-            "end", reason=self.end_reason, trained=self.trained, steps=steps, process_group=self.process_group
-        )
+        self.write("end", reason=self.end_reason, trained=self.trained, steps=steps, process_group=self.process_group)
 
     def after_torch(self, observer, name, hook):
         """Call `hook(module)`, guarded, after `name` is imported and torch itself is complete."""

@@ -4,7 +4,7 @@ NAMES = ("input_ids", "tokens", "inputs", "ids", "decoder_input_ids", "x")
 
 
 def batch_size_of(batch):
-    """(tokens, sequence length) of a batch of integer ids, shape [batch, length] or [length]; None when it shows none."""
+    """(tokens, sequence length) of a batch of integer ids, shape [batch, length] or [length]; None when it has none."""
     ids = _ids(batch)
     if ids is None:
         return None

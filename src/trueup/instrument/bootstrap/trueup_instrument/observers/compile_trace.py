@@ -1,8 +1,8 @@
 """What torch.compile does, from torch's own structured trace, heard live in this process.
 
 `counters["graph_break"]` and `torch._dynamo.explain` under-report; the artifact `dynamo_graph_break_reason` does not.
-`recompile_reasons` carries no stack: the `dynamo_start` of the same compile id, which follows, does. A frame that hits the
-recompile limit starts no compile: it shows only as a compilation metric with a failure (all seen on torch 2.13).
+`recompile_reasons` carries no stack: the `dynamo_start` of the same compile id, which follows, does. A frame that hits
+the recompile limit starts no compile: it shows only as a compilation metric with a failure (all seen on torch 2.13).
 """
 
 import json
@@ -127,7 +127,8 @@ class TraceHandler(logging.Handler):
         reasons = self._reasons.pop(key, None)
         if reasons:
             optimizing = any(
-                name == "step" and f"{os.sep}optim{os.sep}" in file or name == "profile_hook_step" for file, _, name in frames
+                (name == "step" and f"{os.sep}optim{os.sep}" in file) or name == "profile_hook_step"
+                for file, _, name in frames
             )
             clock = self._session.clock
             self._write(

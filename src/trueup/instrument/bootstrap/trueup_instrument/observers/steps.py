@@ -33,7 +33,9 @@ def attach(session):
     clock.on_backward.append(session.guarded(NAME, losses.add))
     clock.on_backward.append(session.guarded(NAME, began))
     clock.on_step.append(session.guarded(NAME, stepped))
-    clock.on_step.append(session.guarded("sampling", lambda step, *_: sampler.step_ended(step, last_batch.get("length"))))
+    clock.on_step.append(
+        session.guarded("sampling", lambda step, *_: sampler.step_ended(step, last_batch.get("length")))
+    )
     clock.before_step.append(session.guarded("sampling", sampler.before_optimizer))
     clock.after_backward.append(session.guarded("sampling", sampler.after_backward))
 
@@ -116,5 +118,3 @@ def _follow_scale(session, losses, module):
         losses.scaled(result, source)
 
     patching.around(session, NAME, module.GradScaler, "scale", after=scaled)
-
-

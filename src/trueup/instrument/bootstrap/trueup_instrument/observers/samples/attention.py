@@ -48,7 +48,9 @@ class Window:
             code = innermost_code(type(modules.bare(root)).forward)
             if code is not None and "position_ids" in code.co_varnames:
                 found[code] = self._model_called
-        cache = innermost_code(getattr(getattr(sys.modules.get("transformers.cache_utils"), "Cache", None), "update", None))
+        cache = innermost_code(
+            getattr(getattr(sys.modules.get("transformers.cache_utils"), "Cache", None), "update", None)
+        )
         if cache is not None:
             found[cache] = self._cache_filled
         return found
@@ -109,7 +111,7 @@ class Window:
     def _calls(self):
         """What the calls of scaled_dot_product_attention were given, told from shapes: mask present, GQA, causal."""
         kinds = {}
-        for shapes, dtypes, concrete in self.sample.operators.attention_calls:
+        for shapes, _, concrete in self.sample.operators.attention_calls:
             mask = "masked" if len(shapes) > 3 and shapes[3] else "no mask"
             causal = " causal" if len(concrete) > 5 and concrete[5] is True else ""
             dropout = " dropout" if len(concrete) > 4 and concrete[4] not in (None, 0, 0.0) else ""
@@ -143,7 +145,9 @@ def mask_kind(mask):
         if bool(allowed.all()):
             return "all-ones"
         rows, columns = allowed.shape[-2:]
-        if bool((allowed == torch.ones(rows, columns, dtype=torch.bool, device=mask.device).tril(columns - rows)).all()):
+        if bool(
+            (allowed == torch.ones(rows, columns, dtype=torch.bool, device=mask.device).tril(columns - rows)).all()
+        ):
             return "causal"
     return "other"
 

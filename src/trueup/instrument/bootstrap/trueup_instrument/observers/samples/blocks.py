@@ -1,10 +1,10 @@
 """Which modules ran as plain Python and which inside compiled graphs.
 
 Two signs are joined. A call event of a module's own `forward` code: it ran as plain Python. A call event of
-`Module._wrapped_call_impl` with that module: it was called from outside a graph. A module that was called from outside
+`Module._wrapped_call_impl` with that module: it was called from outside a graph. A module called from outside
 and whose forward raised no event ran compiled; so did whatever lies beneath it and raised no event. A module beneath a
-plain one that was not called at all took no part. Without a compiled region in the operators nothing counts as compiled.
-"""
+and whose forward raised no event ran compiled; so did whatever lies beneath it and raised no event. A module beneath
+a plain one that was not called at all took no part. Without a compiled region among the operators nothing is compiled.
 
 import sys
 
@@ -124,13 +124,18 @@ class Window:
         }
 
     def _outer_eager(self, roots, status):
-        """Classes of the modules around the blocks (of the root, where there are no blocks) that ran as plain Python."""
+        """Classes of the modules around the blocks (or of the root) that ran as plain Python."""
         found = []
         for root in roots:
             names = [name for name, _ in modules.blocks_of(root)]
             for name, module in root.named_modules():
                 around = any(not name or block.startswith(name + ".") for block in names) if names else module is root
-                if around and not _is_container(module) and status.get(id(module)) == EAGER and modules.bare(module) is module:
+                if (
+                    around
+                    and not _is_container(module)
+                    and status.get(id(module)) == EAGER
+                    and modules.bare(module) is module
+                ):
                     found.append(modules.class_name(module))
         return sorted(set(found))
 

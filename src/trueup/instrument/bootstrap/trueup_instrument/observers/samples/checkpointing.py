@@ -30,7 +30,9 @@ class Window:
         backward = innermost_code(getattr(getattr(module, "CheckpointFunction", None), "backward", None))
         if backward is not None:
             found[backward] = self._ran_again
-        again = _nested(innermost_code(getattr(module, "_checkpoint_without_reentrant_generator", None)), "recompute_fn")
+        again = _nested(
+            innermost_code(getattr(module, "_checkpoint_without_reentrant_generator", None)), "recompute_fn"
+        )
         if again is not None:
             found[again] = self._ran_again
         return found

@@ -13,7 +13,9 @@ SHOWN = 40
 def describe(session):
     """The fields of a `model` event, or None when no module holds a parameter that is trained."""
     live = modules.live_modules()
-    held = {id(p): p for optimizer in optimizers_of(session) for group in optimizer.param_groups for p in group["params"]}
+    held = {
+        id(p): p for optimizer in optimizers_of(session) for group in optimizer.param_groups for p in group["params"]
+    }
     roots = trained_roots(modules.roots_of(live), held)
     if not roots:
         return None
@@ -188,7 +190,10 @@ def _policy(wrapped):
         state = module._get_fsdp_state() if hasattr(module, "_get_fsdp_state") else None
         policy = getattr(state, "_mp_policy", None)
         if policy is not None:
-            return {"param_dtype": _name(policy.param_dtype), "reduce_dtype": _name(policy.reduce_dtype or policy.param_dtype)}
+            return {
+                "param_dtype": _name(policy.param_dtype),
+                "reduce_dtype": _name(policy.reduce_dtype or policy.param_dtype),
+            }
     for module in wrapped.get("FullyShardedDataParallel", ()):
         policy = getattr(module, "mixed_precision", None)
         if policy is not None:

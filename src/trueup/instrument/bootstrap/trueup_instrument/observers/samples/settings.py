@@ -22,7 +22,7 @@ WATCHED_CONFIG = (
     "disable",
     "compiled_autograd",
 )
-"""Settings of torch._dynamo.config that decide what is compiled, with the defaults of the installed version beside them."""
+"""Settings of torch._dynamo.config that decide what is compiled."""
 
 
 class Window:
@@ -53,7 +53,13 @@ class Window:
                 told.add(key)
                 device, dtype, enabled, cache_enabled = key
                 self.session.layer(
-                    "precision", "autocast", at=at, device=device, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled
+                    "precision",
+                    "autocast",
+                    at=at,
+                    device=device,
+                    dtype=dtype,
+                    enabled=enabled,
+                    cache_enabled=cache_enabled,
                 )
                 if enabled:
                     self.session.request("precision", "dtype", dtype, at=at, source="autocast")

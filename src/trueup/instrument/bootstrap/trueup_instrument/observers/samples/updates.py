@@ -65,7 +65,7 @@ class Window:
 
 
 def probe(tensor):
-    """Up to PROBED elements of what this rank holds of a tensor, evenly spread, copied; None when they lie scattered."""
+    """Up to PROBED elements, evenly spread, of what this rank holds of a tensor, copied; None for a scattered one."""
     held = parameters.local(tensor).detach()
     if not held.is_contiguous():
         return None
@@ -74,7 +74,17 @@ def probe(tensor):
     return flat[::stride][:PROBED].clone()
 
 
-ADAPTER_MARKS = ("lora_", "lokr_", "hada_", "ia3_", "oft_", "vera_lambda_", "prompt_embeddings", "adapter_", "adaption_")
+ADAPTER_MARKS = (
+    "lora_",
+    "lokr_",
+    "hada_",
+    "ia3_",
+    "oft_",
+    "vera_lambda_",
+    "prompt_embeddings",
+    "adapter_",
+    "adaption_",
+)
 
 
 def is_adapter(name):
