@@ -10,13 +10,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from trueup.runs.outcome import Outcome
 from trueup.runs.signals import Forwarding
 from trueup.runs.stacks import dump_stacks
 from trueup.runs.streams import Stream, same_file
-from trueup.runs.tree import ProcessTree, Sighting
+from trueup.runs.tree import ProcessTree
 
 TIMEOUT_CODE = 124
 TICK = 1.0
@@ -33,22 +33,6 @@ class CommandError(Exception):
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
         self.code = code
-
-
-@dataclass
-class Outcome:
-    """How a command ended."""
-
-    code: int
-    """As a shell gives it: 128 + signal for a death by signal, 124 for a timeout."""
-    signal: str | None = None
-    reason: str | None = None
-    """`timeout` or `interrupted`; None when the command ended by itself."""
-    duration_s: float = 0.0
-    sightings: list[Sighting] = field(default_factory=list)
-    stacks: dict[int, str] = field(default_factory=dict)
-    """Python stacks at the timeout, by process id."""
-    notes: list[str] = field(default_factory=list)
 
 
 def resolved(command: Sequence[str], path: str | None) -> str:
@@ -118,6 +102,7 @@ def run_process(
         for stream in streams:
             stream.finish()
     outcome = _outcome(process.returncode, timed_out=stacks is not None, interrupted=forwarding.interrupted)
+    outcome.pid = process.pid
     outcome.duration_s = duration
     outcome.stacks = stacks or {}
     outcome.notes += [note for stream in streams for note in stream.notes]

@@ -1,0 +1,125 @@
+"""The folder of a run: what lies where, and what to do when it cannot be written."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from trueup import __version__
+from trueup.runs.redaction import redacted, redacted_command
+from trueup.schema.record import Record, RecordError, record_from_json, record_to_json
+from trueup.schema.variant import Variant
+
+FATAL = re.compile(r"^(?:\[?rank\d+\]?:\s*)?(?P<line>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Timeout)\b.*)$")
+"""A line in which Python tells an uncaught exception; torchrun puts the rank before it."""
+TAIL = 1 << 16
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known when a run starts: `run.json`."""
+
+    command: tuple[str, ...] = ()
+    variant: Variant = Variant()
+    started: str | None = None
+    trueup_version: str = __version__
+
+
+class RunFolder:
+    """`run.json`, `events/`, `stdout.txt`, `stderr.txt`, `stacks/` and at the end `record.json`.
+
+    Where the folder cannot be written, events go to a temporary folder, and nothing else is kept.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.problem: str | None = None
+        """Why the folder cannot be used."""
+        self._temporary: Path | None = None
+
+    @property
+    def events(self) -> Path:
+        return (self._temporary or self.path) / "events"
+
+    @property
+    def captures(self) -> Path | None:
+        """The folder for captured output and stacks; None when there is none."""
+        return None if self.problem else self.path
+
+    def create(self, start: Start) -> None:
+        """Make the folder ready for a run that starts now."""
+        try:
+            self.events.mkdir(parents=True, exist_ok=True)
+            self._forget_earlier_run()
+            (self.path / "run.json").write_bytes(msgspec.json.encode(start))
+        except OSError as error:
+            self.problem = f"{self.path} cannot be written ({error.strerror}); no record is kept"
+            self._temporary = _temporary_folder()
+
+    def write(self, record: Record) -> None:
+        """Write `record.json`; raises OSError."""
+        if self.problem is None:
+            (self.path / "record.json").write_text(record_to_json(record), encoding="utf-8")
+
+    def close(self) -> None:
+        """Remove what was only temporary."""
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def start(self) -> Start:
+        """What `run.json` says; nothing when there is none."""
+        try:
+            return msgspec.json.decode((self.path / "run.json").read_bytes(), type=Start)
+        except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+            return Start()
+
+    def record(self) -> Record | None:
+        """The record of a finished run; None while it still runs, or when it never came to an end."""
+        try:
+            return record_from_json((self.path / "record.json").read_bytes())
+        except (OSError, RecordError):
+            return None
+
+    def fatal_line(self) -> str | None:
+        """The last line of an exception in the captured output."""
+        for name in ("stderr.txt", "stdout.txt"):
+            try:
+                with (self.path / name).open("rb") as file:
+                    file.seek(max(0, file.seek(0, 2) - TAIL))
+                    text = file.read().decode(errors="replace")
+            except OSError:
+                continue
+            found = [match["line"] for line in text.splitlines() if (match := FATAL.match(line.strip()))]
+            if found:
+                return found[-1][:500]
+        return None
+
+    def _forget_earlier_run(self) -> None:
+        """Remove the events of a run that has ended here before; other hosts that start just now keep theirs."""
+        record = self.path / "record.json"
+        if not record.exists():
+            return
+        ended = record.stat().st_mtime
+        for pattern in ("events-*.jsonl", "stacks-*.txt"):
+            for file in self.events.glob(pattern):
+                if file.stat().st_mtime <= ended:
+                    file.unlink()
+        record.unlink()
+
+
+def start_of(command: Sequence[str], variant: Variant, started: str) -> Start:
+    """What is written at the start of a run, without secrets."""
+    values: Any = redacted(msgspec.to_builtins(variant))
+    return Start(command=redacted_command(command), variant=msgspec.convert(values, Variant), started=started)
+
+
+def _temporary_folder() -> Path | None:
+    try:
+        return Path(tempfile.mkdtemp(prefix="trueup-events-"))
+    except OSError:
+        return None

@@ -1,0 +1,60 @@
+"""How many blocks ran again during backward."""
+
+from __future__ import annotations
+
+from trueup.runs.events import Event
+from trueup.runs.merging.job import Job
+from trueup.runs.merging.samples import blocks_of, ran_compiled, recorded, steady_samples, watched
+from trueup.runs.merging.values import mapping, whole
+from trueup.schema.record import Checkpointing
+
+
+def merged_checkpointing(job: Job) -> Checkpointing:
+    """From the lead rank's last steady sample, and from what Dynamo captured in its graphs."""
+    samples = watched(steady_samples(job))
+    if not samples:
+        return Checkpointing()
+    sample = samples[-1]
+    seen = mapping(sample.get("checkpointing"))
+    calls, reentrant = whole(seen.get("calls")) or 0, whole(seen.get("reentrant_calls")) or 0
+    captured = _captured(job, sample)
+    random_ops = sample.get("random_ops") if recorded([sample]) else None
+    return Checkpointing(
+        fraction=_fraction(sample, captured),
+        reentrant=reentrant > 0 if calls else False if captured else None,
+        calls=calls,
+        without_rng_state=whole(seen.get("without_rng_state")),
+        random_ops=sum(whole(number) or 0 for number in random_ops.values()) if isinstance(random_ops, dict) else None,
+    )
+
+
+def _fraction(sample: Event, captured: int) -> float | None:
+    """Share of blocks that ran again. Each backward pass of the step recomputes a checkpointed block once."""
+    blocks = blocks_of(sample)
+    if not blocks:
+        return None
+    again = sum(bool(block.get("recomputed")) for block in blocks)
+    if not again:
+        passes = max(1, whole(sample.get("backwards")) or 1)
+        recomputed = whole(mapping(sample.get("checkpointing")).get("recomputed")) or 0
+        again = -(-recomputed // passes)
+    return min(1.0, (again + captured) / len(blocks))
+
+
+def _captured(job: Job, sample: Event) -> int:
+    """Compiled blocks whose checkpoint became one operator of a graph: no Python function runs again for them.
+
+    One graph may serve every block (compiled block by block) or hold all of them; the calls of compiled regions in the
+    step tell which.
+    """
+    compiled = sum(map(ran_compiled, blocks_of(sample)))
+    newest = {
+        str(event.get("id")).partition("/")[0]: whole(event.get("checkpoints")) or 0
+        for event in job.of_lead("compile")
+        if event.get("what") == "graph"
+    }
+    inside = sum(newest.values())
+    if not compiled or not inside:
+        return 0
+    regions = whole(mapping(sample.get("modules")).get("regions")) or 0
+    return compiled if regions >= compiled else min(compiled, inside)

@@ -1,0 +1,87 @@
+"""What the record lacks, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trueup.runs.events import Events
+from trueup.runs.interpreter import is_python, isolating_options
+from trueup.runs.merging.job import Job, Member, world_size_of
+from trueup.runs.merging.launch import missing_hosts
+from trueup.runs.merging.ranks import has_died
+from trueup.runs.outcome import Outcome
+from trueup.runs.tree import Sighting
+from trueup.schema.record import Note
+
+NOTHING = "No process of the command reported"
+
+
+def merged_notes(job: Job, events: Events, outcome: Outcome | None) -> tuple[Note, ...]:
+    """One note for each thing that is missing; `outcome` is None while the command still runs."""
+    return tuple(_notes(job, events, outcome))
+
+
+def _notes(job: Job, events: Events, outcome: Outcome | None) -> Iterator[Note]:
+    if outcome is not None:
+        yield from (Note(what=text) for text in outcome.notes)
+        if not job.ranks:
+            yield Note(what=unobserved(outcome.sightings))
+        dead = tuple(member.rank for member in job.ranks if has_died(member, outcome))
+        if dead:
+            how = "was stopped by the timeout" if outcome.reason == "timeout" else "was killed or crashed"
+            yield Note(what=f"{_ranks(dead)} {how} before it could write how it ended", ranks=dead)
+    yield from _absent(job)
+    if job.restarts:
+        yield Note(what=f"Ranks were started again {job.restarts} times; the record shows the last start of each")
+    yield from _observers_off(job)
+    torn = tuple(member.rank for member in job.ranks if member.log.torn) if outcome is not None else ()
+    if torn:
+        yield Note(what=f"The last event of {_ranks(torn)} is incomplete and was left out", ranks=torn)
+    corrupt = sum(log.corrupt for log in events.processes)
+    if corrupt:
+        yield Note(what=f"{corrupt} lines of the events folder are no events and were left out")
+
+
+def unobserved(sightings: list[Sighting]) -> str:
+    """Why no process reported, from the command lines and environments seen in the process tree."""
+    pythons = [one for one in sightings if is_python(one.command)]
+    if not pythons:
+        return f"{NOTHING}, and no Python process was seen among its {len(sightings)} processes"
+    isolated = [one for one in pythons if isolating_options(one.command)]
+    if isolated:
+        options = " ".join(dict.fromkeys(option for one in isolated for option in isolating_options(one.command)))
+        return f"{NOTHING}: Python was started with {options}, which shuts the observer out; leave the option out"
+    if any(one.has_events is False for one in pythons):
+        return f"{NOTHING}: Python was started with an emptied environment (env -i, sudo, a container)"
+    if any(one.has_bootstrap is False for one in pythons):
+        return (
+            f"{NOTHING}: PYTHONPATH was replaced on the way to Python; "
+            "keep what it holds, for example PYTHONPATH=src:$PYTHONPATH"
+        )
+    return f"{NOTHING}: Python ran, but neither trained nor failed nor imported torch"
+
+
+def _absent(job: Job) -> Iterator[Note]:
+    """Ranks that the others know of and that never wrote."""
+    hosts = missing_hosts(job)
+    if hosts:
+        yield Note(what=f"{hosts} hosts of the job write their events elsewhere; the record shows only the ranks here")
+        return
+    size = max((world_size_of(member) or 0 for member in job.ranks), default=0)
+    absent = tuple(sorted(set(range(size)) - {member.rank for member in job.ranks}))
+    if absent:
+        yield Note(what=f"{_ranks(absent)} never reported, of {size}", ranks=absent)
+
+
+def _observers_off(job: Job) -> Iterator[Note]:
+    off: dict[str, list[Member]] = {}
+    for member in job.ranks:
+        for event in member.log.of("observer-off"):
+            off.setdefault(f"{event.get('observer')}: {event.get('error')}", []).append(member)
+    for what, members in off.items():
+        yield Note(what=f"An observer switched itself off: {what}", ranks=tuple(member.rank for member in members))
+
+
+def _ranks(numbers: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, numbers[:8])) + (", ..." if len(numbers) > 8 else "")
+    return f"Rank {shown}" if len(numbers) == 1 else f"Ranks {shown}"

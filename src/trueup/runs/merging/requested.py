@@ -1,0 +1,50 @@
+"""What configuration and code asked for, layer by layer: {layer: {setting: value}}."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trueup.runs.events import Event
+from trueup.runs.merging.job import Job
+from trueup.runs.merging.values import text
+
+REPLICATED = ("DDP", "DataParallel")
+SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "half": "fp16", "float": "fp32"}
+
+
+def merged_requested(job: Job) -> dict[str, dict[str, Any]]:
+    """Requests of launchers, then of the lead rank. The last value of a setting counts, with two exceptions.
+
+    A sharding strategy is not withdrawn by the replication that a trainer falls back to, and several make one together.
+    Precision is what was asked for first: autocast and the sharding policy repeat it in their own terms later.
+    """
+    events = [event for log in job.launchers for event in log.of("request")]
+    if job.lead is not None and job.lead.log not in job.launchers:
+        events += job.lead.log.of("request")
+    requested: dict[str, dict[str, Any]] = {}
+    for event in events:
+        layer, setting, value = text(event.get("layer")), text(event.get("setting")), event.get("value")
+        if layer is None or setting is None or value is None:
+            continue
+        settings = requested.setdefault(layer, {})
+        if (layer, setting) == ("precision", "dtype"):
+            settings.setdefault(setting, SHORT.get(str(value), value))
+        else:
+            settings[setting] = value
+    strategies = _strategies(events)
+    if strategies:
+        requested["sharding"]["strategy"] = " + ".join(strategies)
+    return requested
+
+
+def _strategies(events: list[Event]) -> list[str]:
+    """The sharding strategies asked for, each once; replication only when nothing else was."""
+    asked = [
+        str(event["value"])
+        for event in events
+        if (event.get("layer"), event.get("setting")) == ("sharding", "strategy") and event.get("value")
+    ]
+    seen = list(dict.fromkeys(asked))
+    if "HSDP" in seen:  # the same call, seen with its two-dimensional mesh
+        seen = [name for name in seen if name != "FSDP2"]
+    return [name for name in seen if name not in REPLICATED] or seen

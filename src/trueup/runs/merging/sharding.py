@@ -1,0 +1,24 @@
+"""How the parameters are split over ranks."""
+
+from __future__ import annotations
+
+from trueup.runs.merging.job import Job
+from trueup.runs.merging.samples import recorded, steady_samples
+from trueup.runs.merging.values import added, mapping, number, text, whole
+from trueup.schema.record import Sharding
+
+
+def merged_sharding(job: Job) -> Sharding:
+    """From the last look at the lead rank's model; collectives from its last steady sample."""
+    seen = mapping(job.last_of_lead("model").get("sharding"))
+    samples = recorded(steady_samples(job))
+    sample = samples[-1] if samples else {}
+    total, split = number(seen.get("bytes_total")), number(seen.get("bytes_sharded"))
+    return Sharding(
+        strategy=text(seen.get("strategy")),
+        fraction=split / total if total and split is not None else None,
+        units=whole(seen.get("units")) or 0,
+        replicas=whole(seen.get("replicas")),
+        collectives=added([sample.get("collectives")]),
+        reducing_backwards=whole(sample.get("reducing_backwards")),
+    )
