@@ -2,7 +2,7 @@
 
 import types
 
-from trueup_instrument import modules, patching
+from trueup_instrument import dynamo, modules, patching
 from trueup_instrument.announcements import Announcements, calling_library, spoken
 from trueup_instrument.wrappers import compiled_parts, wrappers_inside
 
@@ -15,6 +15,7 @@ def attach(session):
     say = Announcements(session)
     names = []
     session.imports.after("torch", session.guarded(NAME, lambda torch: _torch(session, say, names, torch)))
+    session.after_torch(NAME, "torch._dynamo.eval_frame", dynamo.hide_own_code)
     session.after_torch(NAME, "accelerate.utils.other", lambda module: _accelerate(session, say, names, module))
 
 

@@ -28,7 +28,7 @@ def _ddp(session, say, module):
     def after(result, args, kwargs, compiled):
         given = arguments(args, kwargs)
         inside = given["module"]
-        if type(inside).__name__ == "ParameterList":  # what replicate() makes at the first forward; told by its own event
+        if type(inside).__name__ == "ParameterList":  # what replicate() makes at the first forward
             return
         say.layer(
             "sharding",

@@ -114,7 +114,7 @@ def _accelerate_config(options):
 
 
 def _deepspeed(session):
-    """`deepspeed` starts on each host a `python -m deepspeed.launcher.launch --world_info=...`: {host: [device, ..]}."""
+    """`deepspeed` starts `python -m deepspeed.launcher.launch --world_info=...` on each host: {host: [device, ..]}."""
     if "deepspeed.launcher.launch" not in sys.orig_argv:
         return
     for word in sys.orig_argv:

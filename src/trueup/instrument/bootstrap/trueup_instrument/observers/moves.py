@@ -22,7 +22,7 @@ def _calls(session, say, module):
 
 
 def _before(args, kwargs):
-    return _state(args[0]) if _user_called() else None
+    return _state(args[0]) if args and _user_called() else None
 
 
 def _after(say, name):

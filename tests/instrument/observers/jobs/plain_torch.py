@@ -1,0 +1,103 @@
+"""Sets up a training job with torch alone, each layer once. `# at:` marks the lines that the events must name."""
+
+import torch
+from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+    apply_activation_checkpointing,
+    checkpoint_wrapper,
+)
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(8, 8)
+        self.down = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return x + self.down(self.up(x))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(6))
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+class Mixture(nn.Module):
+    """A block whose experts are no blocks."""
+
+    def __init__(self):
+        super().__init__()
+        self.experts = nn.ModuleList(Block() for _ in range(4))
+
+
+torch.manual_seed(0)
+
+# -- compile
+
+whole = Model()
+compiled = torch.compile(whole, backend="eager", dynamic=True)  # at: whole model
+assert isinstance(compiled, torch._dynamo.OptimizedModule)
+assert type(torch.compile(nn.Linear(2, 2), backend="eager")).__name__ == "OptimizedModule"
+torch.compile(Mixture(), backend="eager")
+
+per_block = Model()
+for block in per_block.blocks:
+    block.compile(backend="eager")  # at: per block
+nn.TransformerEncoderLayer(8, 2).compile(backend="eager")
+
+
+@torch.compile(backend="eager", fullgraph=True)  # at: decorator with arguments
+def scaled(x):
+    return x * 2
+
+
+@torch.compile
+def plain(x):
+    return x * 3
+
+
+assert scaled(torch.ones(2)).tolist() == [2.0, 2.0]
+assert callable(plain)
+
+model = Model()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)  # at: optimizer
+optimizer.step = torch.compile(optimizer.step, backend="eager")
+forward = torch.compile(model.forward, backend="eager")
+assert forward(torch.ones(1, 8)).shape == (1, 2)
+for _ in range(60):
+    torch.compile(Block(), backend="eager")
+
+# -- checkpointing
+
+wrapped = checkpoint_wrapper(Block())  # at: checkpoint wrapper
+apply_activation_checkpointing(model, check_fn=lambda part: isinstance(part, Block))
+again = torch.compile(model, backend="eager")
+
+# -- moves
+
+moved = Model()
+moved.to("cpu")  # changes nothing
+moved.to(torch.bfloat16)  # at: to
+moved.half()
+nn.ReLU().to(torch.bfloat16)  # has no parameters
+moved.load_state_dict({**Model().state_dict(), "extra": torch.zeros(1)}, strict=False)
+partial = {name: value for name, value in Model().state_dict().items() if not name.startswith("head")}
+moved.load_state_dict(partial, strict=False)  # at: load state dict
+
+# -- the rest
+
+torch.optim.SGD([nn.Parameter(torch.ones(3))], lr=torch.tensor(0.1))
+torch.amp.GradScaler("cpu", enabled=False)
+torch.compiler.set_stance("eager_on_recompile")
+torch.compiler.set_stance("default")
+loss = model(torch.ones(2, 8)).sum()
+loss.backward()
+print("loss", loss.item())
