@@ -21,7 +21,9 @@ _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("branch", re.compile(r"Data-dependent branching")),
     (
         "scalar",
-        re.compile(r"Tensor\.item\(\)|_local_scalar_dense|call_method\[target=item\]|Dynamic shape operator"),
+        re.compile(
+            r"Tensor\.item\(\)|_local_scalar_dense|call_method\[target=item\]|(?:Data dependent|Dynamic shape) operator"
+        ),
     ),
     ("deliberate", re.compile(r"torch\.compiler\.disable|torch\._dynamo\.graph_break\(\)")),
 )
@@ -49,7 +51,7 @@ def breaks(compile: Compile, kind: Kind) -> tuple[GraphBreak, ...]:
 
 def break_text(graph_break: GraphBreak) -> str:
     """Everything that Dynamo said about a break."""
-    parts = (graph_break.kind, graph_break.reason, graph_break.frame, graph_break.at)
+    parts = (graph_break.reason, graph_break.explanation, graph_break.frame, graph_break.at)
     return "\n".join(part for part in parts if part)
 
 
@@ -73,12 +75,17 @@ def break_evidence(found: Iterable[GraphBreak]) -> tuple[Evidence, ...]:
     """One evidence a break: its type or first line, its count, the user's line."""
     return tuple(
         Evidence(
-            what=f"graph breaks: {each.kind or each.reason.strip().splitlines()[0]}",
+            what=f"graph breaks: {first_line(each.reason) or each.kind}",
             value=each.count,
             at=each.at or each.frame,
         )
         for each in found
     )
+
+
+def first_line(text: str) -> str:
+    """The first line that is not empty."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 def break_severity(record: Record, found: Iterable[GraphBreak]) -> Severity:

@@ -14,9 +14,14 @@ FLAGS = ("torch_compile", "dynamo_backend", "use_torch_compile", "regional")
 
 
 def compile_calls(record: Record) -> tuple[Applied, ...]:
-    """Calls of torch.compile and Module.compile on modules and their methods, not on free functions."""
+    """Calls of torch.compile and Module.compile on modules and their methods; not on functions, nor on an optimizer."""
     calls = applied(record, "torch.compile", "Module.compile")
-    return tuple(call for call in calls if call.detail.get("target") != "function" and not call.detail.get("disable"))
+    return tuple(call for call in calls if _on_module(call) and not call.detail.get("disabled"))
+
+
+def _on_module(call: Applied) -> bool:
+    target = call.detail.get("target", "module")
+    return target == "module" or (target == "method" and call.detail.get("class") is not None)
 
 
 def flags_on(record: Record) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trueup.schema.finding import Evidence
-from trueup.schema.record import Applied, Record
+from trueup.schema.record import Applied, Attention, Record
 
 FUSED = re.compile(r"flash|efficient|cudnn|flex")
 """Names of attention kernels that never form the whole score matrix."""
@@ -90,6 +90,15 @@ def precision_asked(record: Record) -> str | None:
         if any(name in text for name in names):
             return dtype
     return None
+
+
+def explicit_masks(attention: Attention) -> dict[str, int]:
+    """Calls that were given a mask tensor, by what the mask is, or `mask` where only its presence is known."""
+    seen = {kind: calls for kind, calls in attention.masks.items() if kind != "none"}
+    if seen:
+        return seen
+    calls = sum(number for kind, number in attention.sdpa_calls.items() if kind.startswith("masked"))
+    return {"mask": calls} if calls else {}
 
 
 def percent(fraction: float) -> str:

@@ -59,7 +59,7 @@ class Guard:
 def guard(reason: str) -> Guard:
     """Read one recompile reason."""
     text = _LOCAL.sub(r"\1", _ENTRY.sub("", reason.strip().splitlines()[0] if reason.strip() else "")).strip()
-    condition = re.split(r"\s{2,}#|\(HINT", text)[0].strip()
+    condition = re.split(r"\s+#\s|\(HINT", text)[0].strip()
     if _HYPERPARAMETER.search(condition):
         return Guard("hyperparameter", condition.partition(" ==")[0], condition)
     if re.search(r"self\.state\[", condition):

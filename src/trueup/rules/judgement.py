@@ -31,7 +31,7 @@ def judge(record: Record, rules: Iterable[Rule] | None = None) -> tuple[Finding,
     """All findings of a run, causes before what follows from them, the most severe first.
 
     A finding that another one explains is dropped when its rule names only a symptom (`residual`), else put behind with
-    `follows` set. A finding that is merely possible explains nothing.
+    `follows` set. A finding that is merely possible explains nothing, nor does a note explain a warning.
     """
     packages = _packages(record.environment)
     fired: list[_Fired] = []
@@ -50,15 +50,23 @@ def judge(record: Record, rules: Iterable[Rule] | None = None) -> tuple[Finding,
 
 
 def _ordered(fired: list[_Fired]) -> Iterator[Finding]:
-    explained_by = {
-        target: each.rule.id for each in fired if each.finding.confidence != "possible" for target in each.rule.explains
-    }
-    causes = [each for each in fired if each.rule.id not in explained_by]
-    effects = [each for each in fired if each.rule.id in explained_by and not each.rule.residual]
-    for each in sorted(causes, key=_rank):
+    ranked = sorted(fired, key=_rank)
+    explained_by: dict[str, str] = {}
+    for cause in ranked:
+        for effect in ranked:
+            if _explains(cause, effect):
+                explained_by.setdefault(effect.rule.id, cause.rule.id)
+    causes = [each for each in ranked if each.rule.id not in explained_by]
+    effects = [each for each in ranked if each.rule.id in explained_by and not each.rule.residual]
+    for each in causes:
         yield each.finding
-    for each in sorted(effects, key=_rank):
+    for each in effects:
         yield msgspec.structs.replace(each.finding, follows=explained_by[each.rule.id])
+
+
+def _explains(cause: _Fired, effect: _Fired) -> bool:
+    severe = _SEVERITIES.index(cause.finding.severity) <= _SEVERITIES.index(effect.finding.severity)
+    return effect.rule.id in cause.rule.explains and severe and cause.finding.confidence != "possible"
 
 
 def _rank(fired: _Fired) -> tuple[int, bool, int, int, str]:

@@ -17,6 +17,7 @@ def detect(record: Record) -> Sighting | None:
     orphans = _adapters(training.in_no_optimizer)
     dry = _adapters(training.without_gradient)
     total, trainable = adapter.adapter_parameters, adapter.adapter_trainable
+    partly = False
     if trainable == 0:
         what = "none requires a gradient"
     elif orphans:
@@ -25,7 +26,8 @@ def detect(record: Record) -> Sighting | None:
         what = f"{len(dry)} got no gradient ({listed(dry, 2)})"
     elif adapter.adapter_changed == 0:
         what = "none changed in the sampled steps"
-    elif trainable < total and len(adapter.names) <= 1:
+    elif trainable < total:
+        partly = True  # a second adapter, or one half of each, may be frozen on purpose
         what = f"only {trainable} require a gradient"
     else:
         return None
@@ -39,7 +41,8 @@ def detect(record: Record) -> Sighting | None:
             Evidence(what="adapter parameters that changed in a sampled step", value=adapter.adapter_changed),
             *places(applied(record, "get_peft_model")[:1]),
         ),
-        confidence="established" if trainable == 0 or orphans else "likely",
+        confidence="established" if trainable == 0 or orphans else "possible" if partly else "likely",
+        severity="note" if partly else "warning",
     )
 
 

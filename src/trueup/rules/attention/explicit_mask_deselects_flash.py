@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import listed, percent, switched
+from trueup.rules.facts import explicit_masks, listed, percent, switched
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
 
 def detect(record: Record) -> Sighting | None:
     attention = record.actual.attention
-    masks = {kind: calls for kind, calls in attention.masks.items() if kind != "none"}
+    masks = explicit_masks(attention)
     sdpa = [kernel for kernel in attention.kernels if kernel.name.startswith("sdpa")]
     if not masks or not sdpa or switched(record, "attention"):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import FUSED, asked, has_gpu, percent, switched
+from trueup.rules.facts import FUSED, asked, explicit_masks, has_gpu, percent, switched
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
@@ -13,12 +13,13 @@ def detect(record: Record) -> Sighting | None:
     math = [kernel for kernel in attention.kernels if "math" in kernel.name]
     part = sum(kernel.share for kernel in math)
     fused_asked = FUSED.search(f"{attention.requested} {asked(record, 'attention', 'backends')}".lower()) is not None
-    masks = {kind: calls for kind, calls in attention.masks.items() if kind != "none"}
+    masks = explicit_masks(attention)
     if part < 0.05 or switched(record, "attention") or wants_math_only(record):
         return None
-    masked = bool(masks) and not record.actual.checkpointing.random_ops
-    if not (has_gpu(record) or fused_asked or masked):
-        return None  # on a CPU the math path is normal, and with dropout it is the only one
+    # On a CPU the math path is normal, and with dropout the only one; a mask is what may have forced it.
+    dropout = any("dropout" in kind for kind in attention.sdpa_calls) or bool(record.actual.checkpointing.random_ops)
+    if not (has_gpu(record) or fused_asked or (masks and not dropout)):
+        return None
     return Sighting(
         message=f"{percent(part)} of the attention calls ran the math kernel of SDPA"
         f"{', with masks: ' if masks else ''}{', '.join(f'{kind} x{calls}' for kind, calls in masks.items())}.",
@@ -78,5 +79,6 @@ RULE = Rule(
         "https://github.com/huggingface/transformers/pull/46960",
         "https://github.com/huggingface/transformers/pull/45776",
     ),
+    explains=("attention/explicit-mask-deselects-flash",),
     from_record=detect,
 )

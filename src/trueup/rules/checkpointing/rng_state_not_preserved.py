@@ -11,14 +11,17 @@ EVENTS = ("checkpoint", "checkpoint_wrapper", "apply_activation_checkpointing")
 
 
 def detect(record: Record) -> Sighting | None:
-    careless = [each for each in applied(record, *EVENTS) if each.detail.get("preserve_rng_state") is False]
-    random = record.actual.checkpointing.random_ops
+    checkpointing = record.actual.checkpointing
+    careless, random = checkpointing.without_rng_state, checkpointing.random_ops
     if not careless or not random or switched(record, "checkpointing"):
         return None
+    places = [each.at for each in applied(record, *EVENTS)]
     return Sighting(
-        message=f"Checkpointing does not preserve the random state, and {random} dropout operators ran in a step.",
+        message=f"{careless} checkpoints do not preserve the random state, and {random} dropout operators ran.",
         evidence=(
-            Evidence(what="preserve_rng_state", value=False, at=careless[0].at),
+            Evidence(
+                what="checkpoint calls with preserve_rng_state=False", value=careless, at=next(iter(places), None)
+            ),
             Evidence(what="random operators in the last sampled step", value=random),
         ),
         confidence="likely",

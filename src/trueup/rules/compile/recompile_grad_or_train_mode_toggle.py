@@ -49,6 +49,6 @@ RULE = Rule(
     ),
     caution="Two variants, one for training and one for evaluation, are normal.",
     sources=("https://github.com/pytorch/pytorch/issues/110803",),
-    explains=("compile/recompile-limit-reached",),
+    explains=("compile/recompile-limit-reached", "compile/requested-and-not-applied"),
     from_record=detect,
 )

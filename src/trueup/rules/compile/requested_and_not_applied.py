@@ -8,6 +8,7 @@ from trueup.rules.facts import applied, listed, places, variable
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
+CONFIG = ("disable", "suppress_errors")
 SWITCHES = ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE")
 
 
@@ -17,9 +18,15 @@ def detect(record: Record) -> Sighting | None:
     compile = record.actual.compile
     calls = compile_calls(record)
     off = [f"{name}={value}" for name in SWITCHES if (value := variable(record, name)) not in (None, "", "0")]
-    stances = [str(each.detail["stance"]) for each in applied(record, "set_stance") if "stance" in each.detail]
+    off += [f"set_stance({each.detail.get('stance')!r})" for each in applied(record, "set_stance")]
+    off += [
+        f"torch._dynamo.config.{name}=True"
+        for each in applied(record, "dynamo.config")
+        for name in CONFIG
+        if each.detail.get(name)
+    ]
     what = f"{len(calls)} compile calls" if calls else listed(flags_on(record))
-    hint = f" ({listed(off + stances)})" if off or stances else ""
+    hint = f" ({listed(off)})" if off else ""
     return Sighting(
         message=f"Compilation was requested by {what}, and 0 % of the parameters ran compiled{hint}; Dynamo saw "
         f"{compile.frames} frames and made {compile.graphs} graphs.",
@@ -27,7 +34,7 @@ def detect(record: Record) -> Sighting | None:
             *coverage(compile),
             Evidence(what="frames that Dynamo started to compile", value=compile.frames),
             Evidence(what="graphs", value=compile.graphs),
-            *(Evidence(what="compiler switched off by", value=each) for each in off + stances),
+            *(Evidence(what="compiler switched off by", value=each) for each in off),
             *(Evidence(what="failure of Dynamo", value=text[:200]) for text in compile.failures[:2]),
             *places(calls[:2]),
         ),

@@ -11,31 +11,21 @@ ARGUMENTS = ("use_orig_params", "sharding_strategy", "cpu_offload", "reshard_aft
 
 
 def detect(record: Record) -> Sighting | None:
-    wraps = applied(record, "FullyShardedDataParallel", "fully_shard")
-    if not wraps:
-        return None
-    actual = wraps[0].detail
     changed = {
-        name: (asked(record, "sharding", name), actual[name])
+        name: (given, wrap.detail[name])
+        for wrap in applied(record, "FullyShardedDataParallel", "fully_shard")
         for name in ARGUMENTS
-        if name in actual and asked(record, "sharding", name) not in (None, actual[name])
+        if (given := asked(record, "sharding", name)) is not None and wrap.detail.get(name, given) != given
     }
     if not changed:
         return None
     words = [f"{name}={given!r} became {used!r}" for name, (given, used) in changed.items()]
+    variables = {name: variable(record, f"FSDP_{name.upper()}") for name in changed}
     return Sighting(
         message=f"The FSDP plugin was given other values than FSDP used: {', '.join(words)}.",
         evidence=(
-            *(
-                Evidence(what=f"{name} used by FSDP", value=str(used), at=wraps[0].at)
-                for name, (_, used) in changed.items()
-            ),
-            *(
-                Evidence(
-                    what=f"environment variable FSDP_{name.upper()}", value=variable(record, f"FSDP_{name.upper()}")
-                )
-                for name in changed
-            ),
+            *(Evidence(what=f"{name} used by FSDP", value=str(used)) for name, (_, used) in changed.items()),
+            *(Evidence(what=f"variable FSDP_{name.upper()}", value=value) for name, value in variables.items()),
         ),
     )
 

@@ -12,7 +12,7 @@ REPLACING = ("fully_shard", "FullyShardedDataParallel", "parallelize_module", "t
 
 def detect(record: Record) -> Sighting | None:
     training = record.actual.training
-    orphans = len(training.in_no_optimizer)
+    orphans = training.in_no_optimizer_count or len(training.in_no_optimizer)
     if not training.observed or not training.not_of_model or not orphans:
         return None
     if orphans < training.trainable and orphans < training.not_of_model:

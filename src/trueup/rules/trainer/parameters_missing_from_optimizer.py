@@ -15,12 +15,13 @@ def detect(record: Record) -> Sighting | None:
     missing = [name for name in training.in_no_optimizer if name not in unused]
     if not training.observed or not training.optimizers or not missing:
         return None
+    count = max(len(missing), (training.in_no_optimizer_count or 0) - len(unused))
     return Sighting(
-        message=f"{len(missing)} of {training.trainable} trainable parameters get gradients and are in no optimizer: "
+        message=f"{count} of {training.trainable} trainable parameters get gradients and are in no optimizer: "
         f"{listed(missing)}.",
         evidence=(
             *(Evidence(what="parameter in no optimizer", value=name) for name in missing[:5]),
-            Evidence(what="parameters in no optimizer", value=len(missing)),
+            Evidence(what="parameters in no optimizer", value=count),
             *places(applied(record, "Optimizer")[:2]),
         ),
     )

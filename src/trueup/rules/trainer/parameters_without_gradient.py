@@ -14,13 +14,14 @@ def detect(record: Record) -> Sighting | None:
     dry = [name for name in training.without_gradient if name not in elsewhere]
     if not training.observed or not dry:
         return None
-    many = training.trainable > 0 and len(dry) >= training.trainable / 2
+    count = max(len(dry), (training.without_gradient_count or 0) - len(elsewhere))
+    many = training.trainable > 0 and count >= training.trainable / 2
     return Sighting(
-        message=f"{len(dry)} of {training.trainable} trainable parameters had no gradient at the sampled steps: "
+        message=f"{count} of {training.trainable} trainable parameters had no gradient at the sampled steps: "
         f"{listed(dry)}.",
         evidence=(
             *(Evidence(what="parameter without a gradient", value=name) for name in dry[:5]),
-            Evidence(what="parameters without a gradient", value=len(dry)),
+            Evidence(what="parameters without a gradient", value=count),
         ),
         severity="warning" if many else "note",
     )

@@ -10,7 +10,8 @@ from trueup.schema.record import Record
 
 def detect(record: Record) -> Sighting | None:
     training = record.actual.training
-    if not training.tied_requested or training.tied is not False:
+    flattened = (record.actual.sharding.strategy or "").startswith("FSDP1")  # its views are no parameters
+    if not training.tied_requested or training.tied is not False or flattened:
         return None
     loads = [load for load in applied(record, "load_state_dict") if load.detail.get("missing")]
     missing = [str(name) for load in loads for name in load.detail.get("missing_names", ())]

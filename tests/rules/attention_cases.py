@@ -1,0 +1,220 @@
+"""Attention and activation checkpointing."""
+
+from healthy_record import event, graph_break, kernel, merged
+from rule_case import negative, positive
+
+GPU = {"environment": {"devices": [{"name": "NVIDIA A100", "kind": "cuda"}]}}
+ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
+
+
+def attention(*kernels, **changes):
+    fused = sum(each["share"] for each in kernels if "math" not in each["name"] and each["name"] != "eager")
+    return {"actual": {"attention": {"kernels": list(kernels), "fused_fraction": fused, **changes}}}
+
+
+def implementation(name):
+    return {"requested": {"attention": {"implementation": name}}}
+
+
+def config(**detail):
+    return event("attention", "config", "LlamaForCausalLM", **detail)
+
+
+def checkpointing(**changes):
+    return {"actual": {"checkpointing": changes}}
+
+
+OLD = {"environment": {"packages": {"transformers": "4.50.1"}}}
+
+CASES = [
+    positive(
+        "attention/eager-implementation-requested",
+        "a leftover in the configuration",
+        implementation("eager") | attention(kernel("eager"), requested="eager"),
+    ),
+    negative(
+        "attention/eager-implementation-requested",
+        "attention weights are wanted",
+        implementation("eager")
+        | attention(kernel("eager"), requested="eager")
+        | {"order+": [config(output_attentions=True)]},
+    ),
+    positive(
+        "attention/kernel-math-fallback",
+        "on a GPU",
+        GPU | attention(kernel("sdpa-math"), masks={}),
+    ),
+    positive(
+        "attention/kernel-math-fallback",
+        "on a CPU, with masks that forced it",
+        merged(attention(kernel("sdpa-math"), masks={"other": 12}), checkpointing(random_ops=0)),
+        severity="note",
+        confidence="likely",
+        also=("note attention/explicit-mask-deselects-flash",),
+    ),
+    positive(
+        "attention/kernel-math-fallback",
+        "flash was asked for",
+        implementation("flash_attention_2") | attention(kernel("sdpa-math"), requested="flash_attention_2"),
+    ),
+    negative(
+        "attention/kernel-math-fallback",
+        "on a CPU the math path is normal",
+        attention(kernel("sdpa-math"), masks={"none": 12}),
+    ),
+    negative(
+        "attention/kernel-math-fallback",
+        "on a CPU with dropout math is the only kernel",
+        attention(kernel("sdpa-math"), masks={}, sdpa_calls={"masked dropout": 12}),
+        instead=("note attention/explicit-mask-deselects-flash",),
+    ),
+    negative(
+        "attention/kernel-math-fallback",
+        "the code restricts SDPA to math",
+        GPU | attention(kernel("sdpa-math")) | {"requested": {"attention": {"backends": ["MATH"]}}},
+    ),
+    positive(
+        "attention/explicit-mask-deselects-flash",
+        "an all-ones mask on a GPU",
+        GPU | attention(kernel("sdpa-mem-efficient"), masks={"all-ones": 12}),
+        severity="note",
+        confidence="likely",
+    ),
+    negative(
+        "attention/explicit-mask-deselects-flash",
+        "the flash kernel for CPUs takes masks",
+        attention(kernel("sdpa-flash-cpu"), masks={"all-ones": 12}),
+    ),
+    positive(
+        "attention/sdpa-backend-disabled-globally",
+        "switched off by an import, math runs",
+        GPU
+        | attention(
+            kernel("sdpa-math"), masks={"none": 12}, toggles={"flash": False, "mem_efficient": False, "math": True}
+        ),
+        also=("warning attention/kernel-math-fallback",),
+    ),
+    negative(
+        "attention/sdpa-backend-disabled-globally",
+        "inside of the code's own sdpa_kernel",
+        GPU
+        | attention(kernel("sdpa-flash"), toggles={"flash": True, "mem_efficient": False, "math": False})
+        | {"requested": {"attention": {"backends": ["FLASH_ATTENTION"]}}},
+    ),
+    positive(
+        "attention/output-attentions-forces-eager",
+        "transformers 4.50",
+        OLD | attention(kernel("eager")) | {"order+": [config(output_attentions=True)]},
+    ),
+    negative(
+        "attention/output-attentions-forces-eager",
+        "transformers 5 keeps the fused kernel",
+        {"order+": [config(output_attentions=True)]},
+    ),
+    positive(
+        "attention/packing-leak-mask-or-cache-present",
+        "an all-ones mask from the collator",
+        attention(kernel("sdpa-flash-cpu"), packed=True, masks={"all-ones": 3}),
+        severity="error",
+        confidence="likely",
+    ),
+    positive(
+        "attention/packing-leak-mask-or-cache-present",
+        "the default cache",
+        attention(kernel("sdpa-flash-cpu"), packed=True, masks={"none": 3}, cache=True),
+        severity="error",
+        confidence="likely",
+    ),
+    negative(
+        "attention/packing-leak-mask-or-cache-present",
+        "position ids that do not restart",
+        attention(kernel("sdpa-flash-cpu"), packed=False, masks={"all-ones": 3}, cache=True),
+    ),
+    negative(
+        "attention/packing-leak-mask-or-cache-present",
+        "neither mask nor cache: transformers builds the block mask",
+        attention(kernel("sdpa-flash-cpu"), packed=True, masks={"none": 3}),
+    ),
+    positive(
+        "attention/packing-without-varlen-attention",
+        "transformers 4.50 builds no block mask",
+        OLD | attention(kernel("sdpa-flash-cpu"), packed=True, masks={"none": 3}),
+        severity="error",
+        confidence="likely",
+    ),
+    negative(
+        "attention/packing-without-varlen-attention",
+        "boundaries were given to a varlen kernel",
+        OLD | attention(kernel("flash-attn-2-varlen"), packed=True, boundaries=True),
+    ),
+    positive(
+        "checkpointing/compiled-region-falls-back-to-eager",
+        "item() in a checkpointed block",
+        {
+            "actual": {
+                "compile": {
+                    "breaks": [graph_break(ITEM, count=12, inside="torch.utils.checkpoint.checkpoint")],
+                    "fraction": 0.0,
+                    "blocks": {"compiled": 0},
+                    "frames": 12,
+                    "graphs": 0,
+                }
+            }
+        },
+        also=("warning compile/scalar-extraction-graph-break",),
+    ),
+    negative(
+        "checkpointing/compiled-region-falls-back-to-eager",
+        "zero graphs because compile was never applied",
+        {"actual": {"compile": {"fraction": 0.0, "blocks": {"compiled": 0}, "frames": 0, "graphs": 0, "breaks": []}}},
+        instead=("warning compile/requested-and-not-applied",),
+    ),
+    positive("checkpointing/reentrant-variant-used", "beside compile and adapters", checkpointing(reentrant=True)),
+    negative(
+        "checkpointing/reentrant-variant-used",
+        "ZeRO-3 with frozen parameters needs it",
+        {"actual": {"checkpointing": {"reentrant": True}, "sharding": {"strategy": "DeepSpeed ZeRO-3"}}},
+    ),
+    positive(
+        "checkpointing/inactive-in-eval-mode",
+        "no model.train()",
+        {
+            "actual": {
+                "checkpointing": {"fraction": 0.0, "calls": 0},
+                "compile": {"checkpoints_in_graph": 0},
+                "training": {"training_mode": False},
+            }
+        },
+    ),
+    negative(
+        "checkpointing/inactive-in-eval-mode",
+        "eval mode on purpose, nothing to checkpoint",
+        {
+            "order": [],
+            "requested": {"checkpointing": {"enabled": False}},
+            "actual": {"checkpointing": {"fraction": 0.0, "calls": 0}, "training": {"training_mode": False}},
+        },
+    ),
+    positive(
+        "checkpointing/rng-state-not-preserved",
+        "dropout in the block",
+        checkpointing(without_rng_state=24, random_ops=24),
+        severity="error",
+        confidence="likely",
+    ),
+    negative(
+        "checkpointing/rng-state-not-preserved",
+        "no randomness in the block",
+        checkpointing(without_rng_state=24, random_ops=0),
+    ),
+    positive(
+        "checkpointing/requested-and-not-applied",
+        "wrapped modules that do not run",
+        {"actual": {"checkpointing": {"fraction": 0.0, "calls": 0}, "compile": {"checkpoints_in_graph": 0}}},
+    ),
+    negative(
+        "checkpointing/requested-and-not-applied",
+        "captured inside of compiled graphs",
+        {"actual": {"checkpointing": {"fraction": 0.0, "calls": 0}, "compile": {"checkpoints_in_graph": 12}}},
+    ),
+]

@@ -1,0 +1,245 @@
+"""Compile beside recompiles: graph breaks, what was never compiled, and checkpoints of compiled modules."""
+
+from healthy_record import event, failed, graph_break
+from rule_case import negative, positive
+
+EAGER = {"fraction": 0.0, "blocks": {"total": 12, "compiled": 0}}
+UNSEEN = {**EAGER, "frames": 0, "graphs": 0, "recompiles": [], "breaks": [], "checkpoints_in_graph": 0}
+BUILTIN = (
+    "Dynamo does not know how to trace the builtin `{}.` This function is either a Python builtin "
+    "(e.g. _warnings.warn) or a third-party C/C++ Python extension (perhaps created with pybind)."
+)
+SKIPPED = "Attempted to call function marked as skipped"
+ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
+HOOKS = "site-packages/accelerate/hooks.py:49"
+LOGGING = "site-packages/lightning/pytorch/core/module.py:512"
+
+
+def compile(**changes):
+    return {"actual": {"compile": changes}}
+
+
+def broken(*breaks, **changes):
+    return compile(breaks=list(breaks), **changes)
+
+
+def whole(blocks=12, **detail):
+    return event("compile", "torch.compile", "Llama", target="module", whole_model=True, blocks_inside=blocks, **detail)
+
+
+def in_place(module, **detail):
+    return event("compile", "Module.compile", module, target="module", **detail)
+
+
+CASES = [
+    positive(
+        "compile/data-dependent-branch-graph-break",
+        "in every block",
+        broken(graph_break("Data-dependent branching", count=12, kind="gb0170"), fraction=0.6),
+    ),
+    negative("compile/data-dependent-branch-graph-break", "no break", {}),
+    positive(
+        "compile/scalar-extraction-graph-break",
+        "item() in every block",
+        broken(graph_break(ITEM, count=12, kind="gb0124"), fraction=0.97),
+    ),
+    positive(
+        "compile/scalar-extraction-graph-break",
+        "one tolist() between two graphs costs little",
+        broken(graph_break("Data dependent operator", explanation="Operator `aten._local_scalar_dense.default` ...")),
+        severity="note",
+    ),
+    positive(
+        "compile/scalar-extraction-graph-break",
+        "an operator whose size is data",
+        broken(
+            graph_break("Dynamic shape operator", explanation="Operator `aten.nonzero.default`'s output ...", count=3)
+        ),
+        confidence="likely",
+    ),
+    negative("compile/scalar-extraction-graph-break", "captured: no break", broken()),
+    positive(
+        "compile/pybind-kernel-graph-break",
+        "flash-attn before 2.7",
+        broken(graph_break(SKIPPED, explanation=BUILTIN.format("flash_attn_2_cuda.varlen_fwd"), count=12)),
+    ),
+    positive(
+        "compile/pybind-kernel-graph-break",
+        "spelling of torch 2.5",
+        broken(graph_break("Graph break due to unsupported builtin sageattention._qattn.PyCapsule.qk_int8.", count=12)),
+    ),
+    negative(
+        "compile/pybind-kernel-graph-break",
+        "a builtin of Python itself gives the same text",
+        broken(graph_break(SKIPPED, explanation=BUILTIN.format("time.time"))),
+        instead=("note compile/untraceable-python-in-model-code",),
+    ),
+    positive(
+        "compile/device-dispatch-hooks-graph-break",
+        "a model with a device_map",
+        broken(graph_break(SKIPPED, explanation="the function `disable` ...", frame=HOOKS, count=24)),
+    ),
+    negative("compile/device-dispatch-hooks-graph-break", "hooks removed", broken()),
+    positive(
+        "compile/trainer-internals-traced",
+        "self.log in a compiled training_step",
+        broken(graph_break("Failed to trace builtin operator", frame=LOGGING, count=3)),
+    ),
+    positive(
+        "compile/trainer-internals-traced",
+        "and it crashes",
+        broken(failures=[f"InternalTorchDynamoError: ... {LOGGING}"])
+        | {"ranks": [failed("torch._dynamo.exc.InternalTorchDynamoError: AttributeError")]},
+        severity="error",
+    ),
+    negative("compile/trainer-internals-traced", "the network inside was compiled", broken()),
+    positive(
+        "compile/untraceable-python-in-model-code",
+        "print in each block",
+        broken(graph_break("Failed to trace builtin operator", explanation="builtin operator `print` ...", count=12)),
+    ),
+    negative(
+        "compile/untraceable-python-in-model-code",
+        "breaks that someone put there, and torch's own",
+        broken(
+            graph_break("Skip calling `torch.compiler.disable()`d function", count=9),
+            graph_break("Call to `torch._dynamo.graph_break()`", frame="lib/torch/optim/optimizer.py:79", count=9),
+            graph_break(
+                "Attempted to call function marked as skipped", frame="lib/torch/nn/parallel/distributed.py:1694"
+            ),
+        ),
+    ),
+    negative(
+        "compile/untraceable-python-in-model-code",
+        "a more specific class",
+        broken(graph_break(ITEM)),
+        instead=("note compile/scalar-extraction-graph-break",),
+    ),
+    positive(
+        "compile/fsdp1-flattened-parameters",
+        "breaks at each unit",
+        broken(graph_break("FSDP with use_orig_params=False", count=12)),
+    ),
+    positive(
+        "compile/fsdp1-flattened-parameters",
+        "assertion of torch 2.0",
+        {"ranks": [failed("AssertionError: Dynamo only supports FSDP with use_orig_params=True")]},
+        severity="error",
+    ),
+    negative(
+        "compile/fsdp1-flattened-parameters",
+        "blocks inside compiled one by one",
+        {"order+": [event("sharding", "FullyShardedDataParallel", "Llama", use_orig_params=False)]},
+    ),
+    positive(
+        "compile/fsdp2-hooks-inside-compiled-module",
+        "embedding and head stay eager",
+        {"order+": [whole()]} | compile(root_eager=True, fraction=0.6),
+    ),
+    negative("compile/fsdp2-hooks-inside-compiled-module", "blocks compiled one by one: root is eager by design", {}),
+    negative(
+        "compile/fsdp2-hooks-inside-compiled-module",
+        "whole model without FSDP2",
+        {"order+": [whole()]} | compile(root_eager=False),
+    ),
+    positive(
+        "compile/regional-compile-not-applied",
+        "a hook on the root",
+        {"order+": [event("compile", "compile_regions", "Llama", compiled=12)]} | compile(**UNSEEN),
+    ),
+    positive(
+        "compile/regional-compile-not-applied",
+        "the plugin asked for it",
+        {"requested": {"compile": {"regional": True}}} | compile(**UNSEEN),
+        confidence="likely",
+        also=("warning trainer/compile-flag-without-effect",),
+    ),
+    negative(
+        "compile/regional-compile-not-applied",
+        "slow, and Dynamo did see frames",
+        {"order+": [event("compile", "compile_regions", "Llama", compiled=12)]} | compile(frames=12),
+    ),
+    positive(
+        "compile/in-place-compile-of-builtin-module",
+        "nn.Sequential",
+        {"order": [in_place("Sequential", builtin=True)]} | compile(**UNSEEN, eager_modules={"Sequential": 1}),
+    ),
+    negative(
+        "compile/in-place-compile-of-builtin-module",
+        "a subclass with a forward of its own",
+        {"order": [in_place("MyBlock", builtin=False)]},
+    ),
+    negative(
+        "compile/in-place-compile-of-builtin-module",
+        "a wrapper around a stock module",
+        {"order": [event("compile", "torch.compile", "Sequential", target="module", builtin=True)]},
+    ),
+    positive(
+        "compile/compiled-state-lost-on-pickle",
+        "compiled before torch.load",
+        {"order+": [in_place("Llama")]} | compile(**EAGER, holders=0),
+    ),
+    negative(
+        "compile/compiled-state-lost-on-pickle",
+        "the wrapper of torch.compile keeps its state",
+        {"order": [event("compile", "torch.compile", "Llama", target="module")]} | compile(holders=0),
+    ),
+    positive(
+        "compile/whole-model-cold-start",
+        "twelve blocks unrolled",
+        {"order": [whole()], "duration_s": 45.0} | compile(seconds=28.0, root_eager=False),
+        severity="note",
+    ),
+    negative(
+        "compile/whole-model-cold-start",
+        "a small share of a long run",
+        {"order": [whole()], "duration_s": 3600.0} | compile(seconds=28.0, root_eager=False),
+    ),
+    positive(
+        "compile/orig-mod-prefix-in-checkpoint",
+        "loaded without strict",
+        {
+            "order+": [
+                event(
+                    "trainer",
+                    "load_state_dict",
+                    "Llama",
+                    missing=111,
+                    unexpected=111,
+                    missing_names=["embed.weight"],
+                    unexpected_names=["_orig_mod.embed.weight"],
+                )
+            ]
+        },
+        severity="error",
+    ),
+    negative(
+        "compile/orig-mod-prefix-in-checkpoint",
+        "the name in a traceback alone",
+        {"ranks": [failed("ValueError: bad batch\n  in self._orig_mod(*args)")]},
+    ),
+    positive(
+        "compile/requested-and-not-applied",
+        "frames seen, nothing runs compiled",
+        compile(**EAGER, frames=12, graphs=0),
+    ),
+    negative(
+        "compile/requested-and-not-applied",
+        "this run forces compile off",
+        compile(**EAGER) | {"variant": {"layers": {"compile": "off"}}},
+    ),
+    negative(
+        "compile/requested-and-not-applied",
+        "only a loss function was meant to be compiled",
+        {
+            "order": [event("compile", "torch.compile", "loss", target="function")],
+            "requested": {"compile": {"module": "loss"}},
+        }
+        | compile(fraction=0.0, blocks={"total": 12, "compiled": 0}),
+    ),
+    negative(
+        "compile/requested-and-not-applied",
+        "a compiled optimizer step",
+        {"order": [event("compile", "torch.compile", "AdamW.step", target="method")]} | compile(**EAGER),
+    ),
+]

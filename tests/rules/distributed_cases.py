@@ -1,0 +1,165 @@
+"""Sharding and launcher."""
+
+from healthy_record import HEALTHY, event, failed
+from rule_case import negative, positive
+
+REDUCTION = "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one."
+DDP = {"sharding": {"strategy": "DDP", "fraction": 0.0, "units": 0}}
+ALONE = [{"rank": rank, "world_size": None, "trained": True, "steps": 9, "process_group": None} for rank in (0, 1)]
+ONE = [{"rank": 0, "world_size": None, "trained": True, "steps": 9, "process_group": None}]
+
+
+def without(*events):
+    """The order of the healthy job without these events."""
+    return [each for each in HEALTHY["order"] if each["event"] not in events]
+
+
+def accelerator(kind, **detail):
+    return event("trainer", "Accelerator", distributed_type=kind, **detail)
+
+
+def sharding(**changes):
+    return {"actual": {"sharding": changes}}
+
+
+CASES = [
+    positive(
+        "sharding/fsdp-plugin-ignored-on-cpu",
+        "two gloo ranks run DDP",
+        {"order": [*without("fully_shard"), accelerator("MULTI_CPU")], "actual": DDP},
+    ),
+    negative(
+        "sharding/fsdp-plugin-ignored-on-cpu",
+        "sharded by hand beside an Accelerator on CPU",
+        {"order+": [accelerator("MULTI_CPU")]},
+    ),
+    positive("sharding/no-wrap-policy-single-unit", "only the root", sharding(units=1)),
+    negative(
+        "sharding/no-wrap-policy-single-unit",
+        "a tiny model of two blocks",
+        {"actual": {"sharding": {"units": 1}, "compile": {"blocks": {"total": 2, "compiled": 2}}}},
+    ),
+    positive(
+        "sharding/gradient-sync-every-micro-step",
+        "DDP without no_sync",
+        {
+            "requested": {"sharding": {"strategy": "DDP"}},
+            "actual": {
+                "training": {"accumulation": 8},
+                "sharding": {"strategy": "DDP", "fraction": 0.0, "units": 0, "reducing_backwards": 8},
+            },
+        },
+    ),
+    positive(
+        "sharding/gradient-sync-every-micro-step",
+        "FSDP2, told from the number of reduce-scatters",
+        {
+            "actual": {
+                "training": {"accumulation": 4},
+                "sharding": {"collectives": {"reduce_scatter": 52}, "reducing_backwards": None},
+            }
+        },
+    ),
+    negative(
+        "sharding/gradient-sync-every-micro-step",
+        "eight buckets reduced once",
+        {
+            "actual": {
+                "training": {"accumulation": 8},
+                "sharding": {"collectives": {"all_reduce": 8}, "reducing_backwards": 1},
+            }
+        },
+    ),
+    negative(
+        "sharding/gradient-sync-every-micro-step",
+        "no accumulation",
+        {"actual": {"training": {"accumulation": 1}, "sharding": {"reducing_backwards": 1}}},
+    ),
+    positive(
+        "sharding/ddp-unused-parameters",
+        "the second step raises",
+        {
+            "ranks": [failed(REDUCTION)],
+            "actual": {"training": {"without_gradient": ["aux.weight"]}},
+        },
+        severity="error",
+        also=("note trainer/parameters-without-gradient",),
+    ),
+    positive(
+        "sharding/ddp-unused-parameters",
+        "the job hangs",
+        {
+            "order+": [event("sharding", "DistributedDataParallel", "Net", find_unused_parameters=False)],
+            "exit": {"code": 124, "reason": "timeout"},
+            "actual": {"training": {"without_gradient": ["aux.weight"]}},
+        },
+        severity="error",
+        confidence="likely",
+        also=("note trainer/parameters-without-gradient",),
+    ),
+    negative(
+        "sharding/ddp-unused-parameters",
+        "find_unused_parameters is on",
+        {
+            "order+": [event("sharding", "DistributedDataParallel", "Net", find_unused_parameters=True)],
+            "actual": {"training": {"without_gradient": ["aux.weight"]}},
+        },
+        instead=("note trainer/parameters-without-gradient",),
+    ),
+    positive(
+        "sharding/requested-and-not-applied",
+        "the sharded object is not the one that trains",
+        {"order": without("fully_shard"), "actual": DDP},
+    ),
+    negative(
+        "sharding/requested-and-not-applied",
+        "one process has nothing to split with",
+        {"launch": {"requested_world_size": 1, "world_size": 1}, "ranks": ONE, "actual": DDP},
+    ),
+    negative(
+        "sharding/requested-and-not-applied",
+        "replication is what was asked for",
+        {"requested": {"sharding": {"strategy": "DDP"}}, "actual": DDP},
+    ),
+    positive(
+        "launcher/cpu-flag-runs-single-process",
+        "accelerate launch --cpu --num_processes 2",
+        {
+            "command": ["accelerate", "launch", "--cpu", "--num_processes", "2", "train.py"],
+            "launch": {"requested_world_size": 2, "world_size": 1, "launchers": ["accelerate launch"]},
+            "ranks": ONE,
+            "requested": {"sharding": {"strategy": None}},
+        },
+    ),
+    negative(
+        "launcher/cpu-flag-runs-single-process",
+        "torchrun starts both",
+        {"command": ["torchrun", "--nproc-per-node", "2", "train.py"]},
+    ),
+    negative(
+        "launcher/cpu-flag-runs-single-process",
+        "one process was asked for",
+        {
+            "command": ["accelerate", "launch", "--cpu", "train.py"],
+            "launch": {"requested_world_size": 1, "world_size": 1, "launchers": ["accelerate launch"]},
+            "ranks": ONE,
+        },
+    ),
+    positive("launcher/world-size-differs", "each trains alone", {"ranks": ALONE}),
+    positive(
+        "launcher/world-size-differs",
+        "the script reads no rank",
+        {"launch": {"requested_world_size": 4, "world_size": 1}, "ranks": ONE},
+        confidence="likely",
+    ),
+    negative(
+        "launcher/world-size-differs",
+        "ranks of another host do not report here",
+        {"launch": {"requested_world_size": 4}, "ranks": [{**each, "world_size": 4} for each in HEALTHY["ranks"]]},
+    ),
+    negative(
+        "launcher/world-size-differs",
+        "a rank crashed before its first step",
+        {"launch": {"world_size": 1}, "exit": {"code": 1}, "ranks": [HEALTHY["ranks"][0], failed("ValueError: x", 1)]},
+    ),
+]

@@ -1,0 +1,201 @@
+"""Trainer and adapter."""
+
+from healthy_record import HEALTHY, event, failed
+from rule_case import negative, positive
+
+NAMES = [f"layers.{i}.q_proj.weight" for i in range(4)]
+LORA = [f"layers.{i}.q_proj.lora_B.default.weight" for i in range(4)]
+NO_GRAPH = "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn"
+UNCOMPILED = {"fraction": 0.0, "blocks": {"compiled": 0}, "frames": 0, "graphs": 0, "recompiles": [], "breaks": []}
+WITHOUT_COMPILE = [each for each in HEALTHY["order"] if each["layer"] != "compile"]
+
+
+def training(**changes):
+    return {"actual": {"training": changes}}
+
+
+def adapter(**changes):
+    return {"actual": {"adapter": changes}}
+
+
+def wrapped(**detail):
+    return event("sharding", "FullyShardedDataParallel", "Llama", **detail)
+
+
+CASES = [
+    positive(
+        "trainer/optimizer-holds-replaced-parameters",
+        "made before fully_shard",
+        {"order+": [event("sharding", "fully_shard", "Llama")]}
+        | training(in_no_optimizer=NAMES, in_no_optimizer_count=96, not_of_model=96, trainable=96),
+        severity="error",
+        also=("warning trainer/parameters-missing-from-optimizer",),
+    ),
+    negative(
+        "trainer/optimizer-holds-replaced-parameters",
+        "one forgotten parameter is another class",
+        training(in_no_optimizer=NAMES[:1]),
+        instead=("warning trainer/parameters-missing-from-optimizer",),
+    ),
+    negative(
+        "trainer/optimizer-holds-replaced-parameters",
+        "frozen parameters are in no optimizer either",
+        training(parameters=211, trainable=96),
+    ),
+    positive(
+        "trainer/parameters-missing-from-optimizer",
+        "a head added after the optimizer",
+        training(in_no_optimizer=["head.weight", "head.bias"]),
+    ),
+    negative(
+        "trainer/parameters-missing-from-optimizer",
+        "a reference model runs forward only",
+        training(in_no_optimizer=NAMES, without_gradient=NAMES),
+    ),
+    positive(
+        "trainer/parameters-without-gradient",
+        "most of the model is cut off",
+        training(without_gradient=NAMES, without_gradient_count=60),
+    ),
+    positive(
+        "trainer/parameters-without-gradient",
+        "one pooler that nobody uses",
+        training(without_gradient=["pooler.weight"]),
+        severity="note",
+    ),
+    negative("trainer/parameters-without-gradient", "all have one", training(without_gradient=[])),
+    positive(
+        "trainer/compile-flag-without-effect",
+        "torch_compile on, only a loss function compiled",
+        {
+            "order": [*WITHOUT_COMPILE, event("compile", "torch.compile", "entropy_from_logits", target="function")],
+            "requested": {"compile": {"use_torch_compile": True}},
+            "actual": {"compile": UNCOMPILED | {"frames": 1, "graphs": 1}},
+        },
+    ),
+    negative(
+        "trainer/compile-flag-without-effect",
+        "the flag compiles the model",
+        {"requested": {"compile": {"torch_compile": True}}},
+    ),
+    negative(
+        "trainer/compile-flag-without-effect",
+        "the launcher says no",
+        {
+            "order": WITHOUT_COMPILE,
+            "requested": {"compile": {"dynamo_backend": "no"}},
+            "actual": {"compile": UNCOMPILED},
+        },
+    ),
+    positive(
+        "trainer/fsdp-plugin-argument-overwritten",
+        "accelerate 0.33",
+        {
+            "order+": [wrapped(use_orig_params=False)],
+            "requested": {"sharding": {"use_orig_params": True}},
+            "environment": {"packages": {"accelerate": "0.33.0"}},
+        },
+    ),
+    negative(
+        "trainer/fsdp-plugin-argument-overwritten",
+        "the argument arrived",
+        {
+            "order+": [wrapped(use_orig_params=True)],
+            "requested": {"sharding": {"use_orig_params": True}},
+            "environment": {"packages": {"accelerate": "0.33.0"}},
+        },
+    ),
+    positive(
+        "trainer/tied-weights-broken-by-materialization",
+        "loaded without strict",
+        {
+            "order+": [
+                event("trainer", "load_state_dict", "Llama", missing=1, unexpected=0, missing_names=["lm_head.weight"])
+            ]
+        }
+        | training(tied=False),
+        severity="error",
+    ),
+    positive("trainer/tied-weights-broken-by-materialization", "never loaded", training(tied=False)),
+    negative(
+        "trainer/tied-weights-broken-by-materialization",
+        "an untied model",
+        training(tied_requested=False, tied=False),
+    ),
+    negative(
+        "trainer/tied-weights-broken-by-materialization",
+        "FSDP1 shows views in place of parameters",
+        {"actual": {"training": {"tied": False}, "sharding": {"strategy": "FSDP1/FULL_SHARD"}}},
+    ),
+    positive(
+        "adapter/adapters-not-trained",
+        "all frozen",
+        {"actual": {"adapter": {"adapter_trainable": 0, "adapter_changed": 0}, "training": {"trainable": 2}}},
+    ),
+    positive(
+        "adapter/adapters-not-trained",
+        "attached after the optimizer was made",
+        training(in_no_optimizer=LORA),
+        also=("warning trainer/parameters-missing-from-optimizer",),
+    ),
+    positive("adapter/adapters-not-trained", "none changes", adapter(adapter_changed=0), confidence="likely"),
+    positive(
+        "adapter/adapters-not-trained",
+        "half of them frozen, perhaps on purpose",
+        adapter(adapter_trainable=48),
+        severity="note",
+        confidence="possible",
+    ),
+    negative("adapter/adapters-not-trained", "lora_A does not change in the first step", adapter(adapter_changed=48)),
+    negative("adapter/adapters-not-trained", "no adapters", adapter(adapter_parameters=0, adapter_trainable=0)),
+    positive(
+        "adapter/reentrant-checkpoint-input-without-grad",
+        "backward raises",
+        {"ranks": [failed(NO_GRAPH)], "actual": {"checkpointing": {"reentrant": True}}},
+        severity="error",
+        also=("warning checkpointing/reentrant-variant-used",),
+    ),
+    positive(
+        "adapter/reentrant-checkpoint-input-without-grad",
+        "adapters inside get no gradient",
+        {"actual": {"checkpointing": {"reentrant": True}, "training": {"without_gradient": LORA}}},
+        also=(
+            "warning checkpointing/reentrant-variant-used",
+            "warning adapter/adapters-not-trained",
+            "note trainer/parameters-without-gradient",
+        ),
+    ),
+    negative(
+        "adapter/reentrant-checkpoint-input-without-grad",
+        "nothing is trainable at all",
+        {
+            "ranks": [failed(NO_GRAPH)],
+            "steps": {"count": 0},
+            "actual": {
+                "checkpointing": {"reentrant": True},
+                "adapter": {"adapter_trainable": 0, "adapter_changed": None},
+                "compile": {"fraction": None},
+            },
+        },
+        instead=("warning checkpointing/reentrant-variant-used",),
+    ),
+    positive(
+        "adapter/kbit-preparation-upcasts-to-fp32",
+        "and memory ran out",
+        {
+            "order+": [event("adapter", "prepare_model_for_kbit_training", "Llama")],
+            "ranks": [failed("torch.OutOfMemoryError: CUDA out of memory.")],
+            "actual": {"precision": {"parameters": {"uint8": 0.8, "float32": 0.2}}},
+        },
+        severity="note",
+        confidence="likely",
+    ),
+    negative(
+        "adapter/kbit-preparation-upcasts-to-fp32",
+        "intended, and nothing is wrong",
+        {
+            "order+": [event("adapter", "prepare_model_for_kbit_training", "Llama")],
+            "actual": {"precision": {"parameters": {"uint8": 0.8, "float32": 0.2}}},
+        },
+    ),
+]
