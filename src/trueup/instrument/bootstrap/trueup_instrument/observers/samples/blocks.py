@@ -1,10 +1,10 @@
 """Which modules ran as plain Python and which inside compiled graphs.
 
 Two signs are joined. A call event of a module's own `forward` code: it ran as plain Python. A call event of
-`Module._wrapped_call_impl` with that module: it was called from outside a graph. A module called from outside
-and whose forward raised no event ran compiled; so did whatever lies beneath it and raised no event. A module beneath a
-and whose forward raised no event ran compiled; so did whatever lies beneath it and raised no event. A module beneath
-a plain one that was not called at all took no part. Without a compiled region among the operators nothing is compiled.
+`Module._wrapped_call_impl` with that module: it was called from outside a graph. A module called from outside whose
+forward raised no event ran compiled; so did whatever lies beneath it and raised no event. A module beneath a plain one
+that was not called at all took no part. Without a compiled region among the operators nothing is compiled.
+"""
 
 import sys
 
