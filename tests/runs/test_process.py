@@ -202,6 +202,7 @@ def test_a_timeout_shows_the_stacks_and_leaves_nothing_running(folder: Path) -> 
     stacks = {file.stem: file.read_text() for file in (folder / "stacks").iterdir()}
     assert str(outsider) in stacks
     assert any("waiting_for_ever" in text for text in stacks.values())
+    assert f"The stacks of {len(stacks)} Python processes" in str(outcome(folder)["notes"])
 
 
 def test_stacks_come_by_signal_where_py_spy_is_not_to_be_had(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

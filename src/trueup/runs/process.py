@@ -105,6 +105,8 @@ def run_process(
     outcome.pid = process.pid
     outcome.duration_s = duration
     outcome.stacks = stacks or {}
+    if stacks and folder is not None:
+        outcome.notes.append(f"The stacks of {len(stacks)} Python processes at the timeout are in {folder / 'stacks'}")
     outcome.notes += [note for stream in streams for note in stream.notes]
     outcome.notes += _left_running(tree, any(stream.held_open for stream in streams))
     outcome.sightings = tree.sightings
