@@ -95,7 +95,8 @@ def test_the_record_so_far_of_a_running_job(tmp_path, capsys):
          "micro": [1, 1], "stride": 1},
     ]  # fmt: skip
     text = "".join(json.dumps(event) + "\n" for event in events) + '{"t": 3.0, "kind": "st'
-    (tmp_path / "events-node-7-1.jsonl").write_text(text)
+    (tmp_path / "events").mkdir()
+    (tmp_path / "events" / "events-node-7-1.jsonl").write_text(text)
     assert main(["report", str(tmp_path)]) == 0
     output = capsys.readouterr().out
     assert "2 steps" in output

@@ -84,10 +84,19 @@ def test_a_timeout_exits_124(tmp_path):
 def test_our_own_failure_never_masks_the_commands(tmp_path, code, exit_code):
     """The report cannot be written where a folder is missing and a file stands in its way."""
     (tmp_path / "blocked").write_text("")
-    done = trueup_run("--json", "blocked/r.json", *python(code), cwd=tmp_path)
+    done = trueup_run("--out", "run", "--json", "blocked/r.json", *python(code), cwd=tmp_path)
+    assert record_from_json((tmp_path / "run" / "record.json").read_text()).exit.code in (0, 9)
     assert done.returncode == exit_code
-    assert "trueup: failed by its own fault" in done.stderr
+    assert "trueup: cannot use blocked" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_cannot_be_made_harms_nothing(tmp_path):
+    (tmp_path / "blocked").write_text("")
+    done = trueup_run("--out", "blocked/run", *python("print('mine')"), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "mine\n")
+    assert "no record is kept" in done.stderr
+    assert "record  " not in done.stderr
 
 
 def test_a_command_that_does_not_exist(tmp_path):

@@ -5,7 +5,7 @@ import io
 import msgspec
 import pytest
 
-from trueup.reports.live import LiveReport
+from trueup.reports.live import PROGRESS_EVERY, LiveReport
 from trueup.schema.record import Sample
 
 
@@ -14,12 +14,13 @@ def unsteady(demo_record):
     return msgspec.structs.replace(demo_record, samples=(Sample(step=2, compiled_during=True),))
 
 
-def lines_of(*records, terminal=False):
+def lines_of(*records, terminal=False, apart=0.0):
+    """What is written for records that come `apart` seconds after each other."""
     stream = io.StringIO()
-    live = LiveReport(stream, terminal=terminal, columns=60)
+    times = iter(range(1000))
+    live = LiveReport(stream, terminal=terminal, clock=lambda: apart * next(times))
     for record in records:
         live(record)
-    live.clear()
     return stream.getvalue()
 
 
@@ -50,12 +51,16 @@ def test_a_changed_verdict_is_said_again(demo_record):
 
 
 def test_the_progress_line_is_for_terminals_only(unsteady):
-    text = lines_of(unsteady, unsteady, terminal=True)
-    assert text.count("trueup: step 20, 0.57 s a step, loss 4.9") == 2
-    assert "\n" not in text
-    assert text.endswith("\r\x1b[2K"), "the line is removed at the end"
+    assert lines_of(unsteady, terminal=True) == "trueup: step 20, 0.57 s a step, loss 4.9, 17 recompiles\n"
+    assert lines_of(unsteady, terminal=False) == ""
 
 
-def test_the_progress_line_never_wraps(hostile_record, unsteady):
-    text = lines_of(unsteady, terminal=True)
-    assert all(len(part) < 60 for part in text.split("\r\x1b[2K"))
+@pytest.mark.parametrize(("apart", "lines"), [(PROGRESS_EVERY, 3), (PROGRESS_EVERY / 10, 1)])
+def test_progress_is_said_from_time_to_time_only(unsteady, apart, lines):
+    assert lines_of(unsteady, unsteady, unsteady, terminal=True, apart=apart).count("\n") == lines
+
+
+def test_nothing_redraws_the_terminal(hostile_record, demo_record, unsteady):
+    text = lines_of(unsteady, demo_record, hostile_record, terminal=True, apart=PROGRESS_EVERY)
+    assert "\r" not in text
+    assert "\x1b" not in text

@@ -69,6 +69,9 @@ def _usage(error: click.UsageError) -> int:
 
 def own_failure(error: BaseException) -> int:
     """Say that trueup, not the user's command, failed, and where."""
+    if isinstance(error, OSError) and error.filename is not None:
+        click.echo(f"trueup: cannot use {error.filename}: {error.strerror}", err=True)
+        return OWN_FAILURE
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

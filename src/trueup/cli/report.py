@@ -29,24 +29,19 @@ def report(run: Path, json_file: Path | None, shape: str) -> None:
 
 
 def load(run: Path) -> Record:
-    """The record of a finished run, or the record so far of a folder whose job still runs."""
+    """The record in a file, or of a run by its folder: what the events tell so far where the job still runs."""
     from trueup.schema.record import RecordError, record_from_json
 
+    if any(run.glob("events/events-*.jsonl")):
+        from trueup.runs.run import record_from_folder
+
+        return record_from_folder(run)
     stored = run / "record.json" if run.is_dir() else run
     if stored.is_file():
         try:
             return record_from_json(stored.read_bytes())
         except (RecordError, OSError) as error:
             raise click.UsageError(f"cannot read {stored}: {error}") from error
-    if not run.is_dir():
-        raise click.UsageError(f"no run at {run}; give the folder of a run (under .trueup/runs) or a record.json")
-    if not any(run.glob("**/events-*.jsonl")):
+    if run.is_dir():
         raise click.UsageError(f"{run} holds neither record.json nor events of a run; runs stand under .trueup/runs")
-
-    import msgspec
-
-    from trueup.rules import judge
-    from trueup.runs.run import record_from_folder
-
-    record = record_from_folder(run)
-    return msgspec.structs.replace(record, findings=judge(record))
+    raise click.UsageError(f"no run at {run}; give the folder of a run (under .trueup/runs) or a record.json")

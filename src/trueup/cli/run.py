@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from trueup.cli import exits
-from trueup.cli.output import format_option, presentation, save, show, standard, width_of
+from trueup.cli.output import format_option, presentation, save, show, standard
 
 if TYPE_CHECKING:
+    from trueup.schema.record import Record
     from trueup.schema.variant import Variant
 
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -88,38 +89,49 @@ def run(
     variant = chosen_variant(variant_file, settings)
 
     from trueup.reports.live import LiveReport
-    from trueup.rules import judge
+    from trueup.runs.process import CommandError
     from trueup.runs.run import default_folder, run_command
 
     folder = out or default_folder()
-    live = LiveReport(sys.stderr, terminal=sys.stderr.isatty(), columns=width_of(sys.stderr))
-    record = run_command(
-        command,
-        variant=variant,
-        out=folder,
-        steps=steps,
-        timeout=timeout,
-        on_update=None if quiet else live,
-        judge=judge,
-    )
-    live.clear()
-    code = exits.of_run(record, strict=strict)
+    live = LiveReport(sys.stderr, terminal=sys.stderr.isatty())
     try:
-        files = {"record": folder / "record.json", "report": folder / "report.html"}
-        save(presentation(record, "html"), files["report"])
+        record = run_command(
+            command, out=folder, variant=variant, steps=steps, timeout=timeout, on_update=None if quiet else live
+        )
+    except CommandError as error:
+        click.echo(f"trueup: {error}", err=True)
+        return error.code
+    code = exits.of_run(record, strict=strict)
+    save_report(record, folder)
+    try:
+        if shape != "text":
+            show(record, shape, standard("stdout"))
+        elif not quiet:
+            show(record, shape, standard("stderr"), written_in(folder))
         if report_file is not None:
             save(presentation(record, "html"), report_file)
         if json_file is not None:
             save(presentation(record, "json"), json_file)
-        if shape != "text":
-            show(record, shape, standard("stdout"))
-        elif not quiet:
-            show(record, shape, standard("stderr"), {name: str(path) for name, path in files.items()})
     except Exception as error:
         from trueup.cli.app import own_failure
 
-        return code or own_failure(error)
+        failed = own_failure(error)
+        return code or failed
     return code
+
+
+def save_report(record: Record, folder: Path) -> None:
+    """`report.html` beside the record. Nobody asked for it, so what hinders it is told and is no failure."""
+    try:
+        save(presentation(record, "html"), folder / "report.html")
+    except Exception as error:
+        click.echo(f"trueup: {folder / 'report.html'} is not written: {error}", err=True)
+
+
+def written_in(folder: Path) -> dict[str, str]:
+    """What a person may want to open in the folder of a run."""
+    files = {"record": folder / "record.json", "report": folder / "report.html"}
+    return {name: str(path) for name, path in files.items() if path.is_file()}
 
 
 def chosen_variant(file: Path | None, settings: tuple[str, ...]) -> Variant:

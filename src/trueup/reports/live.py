@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import threading
+import time
+from collections.abc import Callable
 from typing import TextIO
 
 from trueup.reports.plain import plain
@@ -10,45 +11,38 @@ from trueup.reports.quantities import count, seconds
 from trueup.reports.verdict import verdict
 from trueup.schema.record import Record
 
-CLEAR_LINE = "\r\x1b[2K"
+PROGRESS_EVERY = 30.0
+"""Seconds between two progress lines."""
 
 
 class LiveReport:
     """Called with the record so far, as often as the run likes; writes as little as it can.
 
-    `clear` may be called from another thread, by whatever is about to write to the same terminal.
+    Only whole lines are written. A line that is redrawn in place would erase what the job itself writes to the same
+    terminal, and the job's output is its own.
     """
 
-    def __init__(self, stream: TextIO, *, terminal: bool, columns: int = 80) -> None:
+    def __init__(self, stream: TextIO, *, terminal: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
         self._terminal = terminal
-        self._columns = columns
+        self._clock = clock
         self._said: str | None = None
-        self._progress_shown = False
-        self._writing = threading.RLock()
+        self._last_line = float("-inf")
 
     def __call__(self, record: Record) -> None:
-        """Say the verdict if it is new; on a terminal, renew the progress line."""
-        with self._writing:
-            if any(not sample.compiled_during for sample in record.samples):
-                sentence = verdict(record)
-                if sentence != self._said:
-                    self.clear()
-                    self._stream.write(f"trueup: after {count(record.steps.count, 'step')}: {sentence}\n")
-                    self._said = sentence
-            if self._terminal and record.steps.count:
-                line = progress(record)[: self._columns - 1]
-                self._stream.write(f"{CLEAR_LINE}{line}")
-                self._progress_shown = True
-            self._stream.flush()
+        """Say the verdict if it is new; on a terminal say from time to time how far the job is."""
+        steady = any(not sample.compiled_during for sample in record.samples)
+        sentence = verdict(record) if steady else None
+        if sentence is not None and sentence != self._said:
+            self._said = sentence
+            self._say(f"trueup: after {count(record.steps.count, 'step')}: {sentence}")
+        elif self._terminal and record.steps.count and self._clock() - self._last_line >= PROGRESS_EVERY:
+            self._say(progress(record))
 
-    def clear(self) -> None:
-        """Remove the progress line, before anything else is written to the terminal."""
-        with self._writing:
-            if self._progress_shown:
-                self._stream.write(CLEAR_LINE)
-                self._stream.flush()
-                self._progress_shown = False
+    def _say(self, line: str) -> None:
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
+        self._last_line = self._clock()
 
 
 def progress(record: Record) -> str:
