@@ -81,11 +81,17 @@ def _hugging_face(session, say, module):
             modules.class_name(model),
             use_reentrant=reentrant,
             kwargs=spoken(given),
-            count=sum(getattr(part, "gradient_checkpointing", None) is True for _, part in modules.blocks_of(model)),
+            count=_blocks_switched(model),
         )
 
     for method in ("gradient_checkpointing_enable", "activation_checkpointing_enable"):
         patching.around(session, NAME, module.PreTrainedModel, method, before, after, group="gradient checkpointing")
+
+
+def _blocks_switched(model):
+    """How many blocks hold the switch, or None where the module around them holds it (transformers before 4.53)."""
+    switches = [getattr(block, "gradient_checkpointing", None) for _, block in modules.blocks_of(model)]
+    return None if all(switch is None for switch in switches) else sum(switch is True for switch in switches)
 
 
 def _reentrant_of(model):
