@@ -151,11 +151,16 @@ def test_the_worst_finding_of_the_layer_itself_gives_the_reason(demo_record):
     (warning,) = demo_record.findings
     note = msgspec.structs.replace(warning, severity="note", message="a note")
     other = msgspec.structs.replace(
-        warning, rule="attention/x", layers=("attention", "compile"), severity="error", message="about attention"
+        warning,
+        rule="attention/x",
+        layers=("attention", "compile", "trainer"),
+        severity="error",
+        message="about attention",
     )
     record = msgspec.structs.replace(demo_record, findings=(note, other, warning))
     assert row(record, "compile").why == warning.message
     assert row(record, "attention").why == "about attention"
+    assert row(record, "trainer").why == "see attention/x"
 
 
 def test_events_of_the_lowest_rank_tell_what_the_code_asked_for():

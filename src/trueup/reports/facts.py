@@ -59,7 +59,7 @@ def memory_in_words(memory: Memory) -> str:
     """The highest peak, how it was measured, and the ranks' own where they are few."""
     parts = [f"{size(memory.peak_bytes or 0)} at the peak", memory.source or "source not known"]
     if 1 < len(memory.per_rank) <= 8:
-        parts.append("by rank " + ", ".join(f"{rank}: {size(peak)}" for rank, peak in memory.per_rank.items()))
+        parts += [f"rank {rank} {size(peak)}" for rank, peak in memory.per_rank.items()]
     elif memory.per_rank:
         parts.append(f"lowest rank {size(min(memory.per_rank.values()))}")
     return ", ".join(parts)

@@ -19,18 +19,19 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
 
 def seconds(value: float) -> str:
     """Three significant digits below a minute, minutes and hours above."""
-    if value >= 3600:
-        return f"{value // 3600:.0f} h {value % 3600 / 60:.0f} min"
-    if value >= 60:
-        return f"{value // 60:.0f} min {value % 60:.0f} s"
-    return f"{value:.3g} s"
+    if value < 59.95:
+        return f"{value:.3g} s"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def size(number: int) -> str:
     """Bytes in decimal units."""
     value = float(number)
     for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
+        if value < 999.5:
             return f"{value:.3g} {unit}" if value < 100 else f"{value:.0f} {unit}"
         value /= 1000
     return f"{value:,.3g} TB"

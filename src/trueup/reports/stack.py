@@ -27,7 +27,7 @@ class StackRow(msgspec.Struct, frozen=True, kw_only=True):
     actual: str = ""
     coverage: str = ""
     why: str = ""
-    """Message of the worst finding about the layer; empty when there is none."""
+    """Message of the worst finding of the layer; empty when there is none."""
 
 
 def stack_rows(record: Record) -> list[StackRow]:
@@ -44,21 +44,23 @@ def _order(record: Record) -> list[Layer]:
 
 def _row(record: Record, layer: Layer) -> StackRow:
     actual, coverage = _observed(record, layer)
-    worst = _worst(record.findings, layer)
     return StackRow(
         layer=layer,
         requested=_requested(record, layer),
         actual=actual,
         coverage=coverage,
-        why=worst.message if worst else "",
+        why=_why(record.findings, layer),
     )
 
 
-def _worst(findings: tuple[Finding, ...], layer: Layer) -> Finding | None:
-    """The worst finding whose rule belongs to the layer, else the worst that touches it."""
+def _why(findings: tuple[Finding, ...], layer: Layer) -> str:
+    """What the worst finding of the layer says; for a layer that another one's finding only touches, which that is."""
     touching = [finding for finding in findings if layer in finding.layers]
     own = [finding for finding in touching if finding.rule.startswith(f"{layer}/")]
-    return min(own or touching, key=lambda finding: SEVERITIES.index(finding.severity), default=None)
+    worst = min(own or touching, key=lambda finding: SEVERITIES.index(finding.severity), default=None)
+    if worst is None:
+        return ""
+    return worst.message if own else f"see {worst.rule}"
 
 
 def _wanted(record: Record, layer: Layer) -> bool:

@@ -22,7 +22,7 @@ from trueup.schema.finding import Finding
 from trueup.schema.record import Record
 
 STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
-NARROW = 100
+NARROW = 140
 """Below this width the reasons stand under the stack table instead of in a column of their own."""
 
 
@@ -48,6 +48,8 @@ def render(record: Record, *, width: int = 100, colour: bool = False, files: Map
         _print_finding(console, finding)
     _print_facts(console, facts.of(record))
     _print_notes(console, record)
+    if files:
+        console.print()
     for name, place in (files or {}).items():
         console.print(Text.assemble((f"{name:<8}", "bold"), place), soft_wrap=True)
     text = console.file.getvalue()  # type: ignore[attr-defined]
@@ -131,4 +133,3 @@ def _print_notes(console: Console, record: Record) -> None:
         grid.add_column(overflow="fold")
         grid.add_row(Text("  - "), Text(plain(note)))
         console.print(grid)
-    console.print()
