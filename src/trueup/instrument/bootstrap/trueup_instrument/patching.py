@@ -6,8 +6,6 @@ import sys
 import threading
 import types
 
-from trueup_instrument.dynamo import unseen
-
 MARK = "__trueup_observed__"
 """Attribute of a replacement that holds the replacement itself: a copy made by `functools.wraps` is none of ours."""
 
@@ -44,8 +42,8 @@ def around(session, observer, owner, name, before=None, after=None, group=None):
         original = descriptor.__func__
     else:
         descriptor = None
-    look_before = unseen(session.guarded(observer, before)) if before else None
-    look_after = unseen(session.guarded(observer, after)) if after else None
+    look_before = session.guarded(observer, before) if before else None
+    look_after = session.guarded(observer, after) if after else None
     is_compiling = is_compiling_question()
     groups = _groups
 

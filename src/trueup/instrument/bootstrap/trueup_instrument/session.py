@@ -8,6 +8,7 @@ import socket
 import sys
 
 from trueup_instrument import importing, role
+from trueup_instrument.dynamo import unseen
 from trueup_instrument.events import EventFile
 
 FAULTS = "TRUEUP_FAULTS"
@@ -143,7 +144,11 @@ class Session:
     # -- failure stays ours ------------------------------------------------------------------------------------------
 
     def guarded(self, name, function):
-        """`function`, which from its first failure on does nothing: the failure becomes an `observer-off` event."""
+        """`function`, which from its first failure on does nothing: the failure becomes an `observer-off` event.
+
+        Dynamo looks at nothing that it calls: observation must not show in its counters.
+        """
+        function = unseen(function)
 
         @functools.wraps(function)
         def call(*args, **kwargs):
