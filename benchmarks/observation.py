@@ -57,5 +57,3 @@ def steps(kind: str, observed: bool) -> dict[str, list[float]]:
         )
         result: dict[str, list[float]] = json.loads(done.stdout.splitlines()[-1])
         return result
-
-

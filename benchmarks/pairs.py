@@ -1,4 +1,4 @@
-"""Paired ratios: how much longer one side takes than the other, measured side by side so that a noisy machine cancels."""
+"""Paired ratios: how much longer one side takes, measured side by side so that a noisy machine cancels out."""
 
 from __future__ import annotations
 
