@@ -63,8 +63,10 @@ def sample(step: int, compiled: int, of: int, *, restless: bool = False, **field
     return event("sample", step=step, compiled_during=restless, modules=modules, backwards=1, **fields)
 
 
-def test_coverage_is_that_of_the_last_steady_sample() -> None:
-    record = merged(process(steps(1.0), sample(3, 4, 4), sample(6, 1, 4), sample(8, 2, 4, restless=True)))
+def test_coverage_is_the_least_since_the_last_compile() -> None:
+    compiles = event("compile", t=50.0, what="start", id="0/1")
+    taken = [sample(3, 0, 4, t=10.0), sample(6, 4, 4, t=60.0), sample(7, 1, 4, t=70.0), sample(9, 2, 4, t=80.0)]
+    record = merged(process(steps(1.0), compiles, *taken, sample(10, 0, 4, restless=True, t=90.0)))
     compiled = record.actual.compile
     assert (compiled.blocks.total, compiled.blocks.compiled, compiled.blocks.names) == (4, 1, ("Block",))
     assert (compiled.fraction, compiled.regions_per_step, compiled.root_eager) == (0.25, 1, True)

@@ -98,7 +98,11 @@ class LimitHit(msgspec.Struct, frozen=True, kw_only=True):
 
 class Compile(msgspec.Struct, frozen=True, kw_only=True):
     fraction: float | None = None
-    """Share of parameter-owning modules' parameters that ran inside compiled graphs in the last sampled step."""
+    """Share of parameter-owning modules' parameters that ran inside compiled graphs, in the step that speaks.
+
+    That is, of the steps sampled since the last compile, the one with the least coverage: what runs compiled may
+    depend on the sequence length.
+    """
     blocks: Blocks = Blocks()
     graphs: int = 0
     regions_per_step: int | None = None

@@ -10,7 +10,7 @@ import msgspec
 
 from trueup.runs.events import Event
 from trueup.runs.merging.job import Job
-from trueup.runs.merging.samples import blocks_of, fraction_compiled, ran_compiled, steady_samples, watched
+from trueup.runs.merging.samples import blocks_of, coverage_sample, fraction_compiled, ran_compiled
 from trueup.runs.merging.values import items, mapping, number, text, truth, whole
 from trueup.schema.record import Blocks, Compile, GraphBreak, LimitHit, Recompile
 
@@ -20,13 +20,12 @@ ENTRY_EVENTS = ("torch.compile", "Module.compile", "compile_regions")
 
 
 def merged_compile(job: Job) -> Compile:
-    """Dynamo's events of the lead rank, and the coverage of its last steady sample."""
+    """Dynamo's events of the lead rank, and the coverage that its samples show."""
     events = job.of_lead("compile")
     by_what: dict[str, list[Event]] = {}
     for event in events:
         by_what.setdefault(str(event.get("what")), []).append(event)
-    samples = watched(steady_samples(job))
-    sample = samples[-1] if samples else {}
+    sample = coverage_sample(job)
     modules = mapping(sample.get("modules"))
     seconds = [number(event.get("seconds")) for event in by_what.get("seconds", ())]
     caches = [bool(event.get("hit")) for event in by_what.get("cache", ())]

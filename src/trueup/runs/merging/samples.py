@@ -20,6 +20,19 @@ def steady_samples(job: Job) -> list[Event]:
     return [sample for sample in samples if not sample.get("compiled_during")] or samples[-1:]
 
 
+def coverage_sample(job: Job) -> Event:
+    """The sample that says how much of the model runs compiled; an empty one when no step could be followed.
+
+    What runs compiled may depend on the sequence length: past the recompile limit, the lengths compiled before still
+    do. So of the samples taken since the last compile the one with the least coverage speaks, the latest among equals.
+    """
+    samples = watched(steady_samples(job))
+    compiling = [number(e.get("t")) or 0.0 for e in job.of_lead("compile") if e.get("what") in ("start", "limit")]
+    settled = [sample for sample in samples if (number(sample.get("t")) or 0.0) > max(compiling, default=0.0)]
+    candidates = settled or samples[-1:] or [{}]
+    return min(reversed(candidates), key=lambda sample: fraction_compiled(sample) or 0.0)
+
+
 def watched(samples: list[Event]) -> list[Event]:
     """Those in which Python's calls could be followed, without which nothing is known of modules."""
     return [sample for sample in samples if sample.get("watched") is not False and mapping(sample.get("modules"))]
