@@ -72,9 +72,11 @@ def test_coverage_is_the_least_since_the_last_compile() -> None:
     assert (compiled.fraction, compiled.regions_per_step, compiled.root_eager) == (0.25, 1, True)
     assert compiled.eager_modules == {"Block": 3}
     assert [(one.step, one.blocks_compiled, one.compiled_during) for one in record.samples] == [
-        (3, 4, False),
-        (6, 1, False),
-        (8, 2, True),
+        (3, 0, False),
+        (6, 4, False),
+        (7, 1, False),
+        (9, 2, False),
+        (10, 0, True),
     ]
 
 
