@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trueup.runs.merging.job import Job
-from trueup.runs.merging.values import mapping, text
+from trueup.runs.merging.values import items, mapping, text
 from trueup.runs.redaction import redacted_variables, without_home
 
 
@@ -23,6 +23,7 @@ def merged_environment(job: Job) -> dict[str, Any]:
         "packages": {
             name.replace("_", "-"): str(event["version"]) for name, event in libraries.items() if event.get("version")
         },
+        "devices": [str(name) for name in items(job.last_of_lead("model").get("devices"))] or None,
         "variables": redacted_variables(mapping(log.process.get("variables"))),
     }
     return {name: value for name, value in found.items() if value is not None}

@@ -32,6 +32,7 @@ def describe(session):
         "optimizer": _optimizer(own, held, names, session),
         "compile_entries": sum(_is_entry(module) for root in roots for module in root.modules()),
         "tied": _tied(roots),
+        "devices": _devices(own),
         "checkpointing": any(getattr(m, "gradient_checkpointing", False) for root in roots for m in root.modules()),
     }
 
@@ -48,6 +49,18 @@ def trained_roots(roots, held):
 
 def _is_entry(module):
     return getattr(module, "_compiled_call_impl", None) is not None or "_orig_mod" in module._modules
+
+
+def _devices(own):
+    """Names of the devices that hold the parameters: `cpu`, or what the driver calls a GPU."""
+    found = set()
+    for parameter in own.values():
+        device = parameter.device
+        if device.type == "cuda":
+            found.add(sys.modules["torch"].cuda.get_device_name(device))
+        else:
+            found.add(device.type)
+    return sorted(found)
 
 
 def _parameters(own):
