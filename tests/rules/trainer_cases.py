@@ -64,6 +64,11 @@ CASES = [
         severity="note",
     ),
     negative("trainer/parameters-without-gradient", "all have one", training(without_gradient=[])),
+    negative(
+        "trainer/parameters-without-gradient",
+        "tensors that an optimizer holds and no model owns",
+        training(without_gradient=["(not a parameter of the model)"] * 3),
+    ),
     positive(
         "trainer/compile-flag-without-effect",
         "torch_compile on, only a loss function compiled",

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import Literal
 
+from trueup.rules.compilation import partly_eager
 from trueup.schema.finding import Evidence, Severity
 from trueup.schema.record import Compile, GraphBreak, Record
 
@@ -27,7 +28,7 @@ _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ),
     ("deliberate", re.compile(r"torch\.compiler\.disable|torch\._dynamo\.graph_break\(\)")),
 )
-_INSIDE_TORCH = re.compile(r"[/\\]torch[/\\](?:optim|nn[/\\]parallel|distributed|_dynamo|autograd)[/\\]")
+_INSIDE_TORCH = re.compile(r"(?:^|[/\\])torch[/\\](?:optim|nn[/\\]parallel|distributed|_dynamo|autograd)[/\\]")
 _EXTENSION = re.compile(r"(?:builtin `|unsupported builtin )(?P<name>[\w.]+?)\.?(?:`|$|\s)")
 _NO_EXTENSION = sys.stdlib_module_names | {"torch"}
 
@@ -90,6 +91,4 @@ def first_line(text: str) -> str:
 
 def break_severity(record: Record, found: Iterable[GraphBreak]) -> Severity:
     """A warning when breaks repeat, as per block, or leave part of the model eager; one break costs little."""
-    fraction = record.actual.compile.fraction
-    hurts = times(found) >= 3 or (fraction is not None and fraction < 0.95)
-    return "warning" if hurts else "note"
+    return "warning" if times(found) >= 3 or partly_eager(record.actual.compile) else "note"

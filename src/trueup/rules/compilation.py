@@ -45,6 +45,16 @@ def no_frame_seen(record: Record) -> bool:
     return nothing_compiled(record) and compile.frames == 0 and compile.graphs == 0
 
 
+def partly_eager(compile: Compile) -> bool:
+    """True when blocks ran eager; without blocks, when a good part of the parameters did.
+
+    Blocks come first because embeddings are left out on purpose by whoever compiles block by block.
+    """
+    if compile.blocks.total:
+        return compile.fraction is not None and compile.blocks.compiled < compile.blocks.total
+    return compile.fraction is not None and compile.fraction < 0.95
+
+
 def coverage(compile: Compile) -> tuple[Evidence, ...]:
     """How much of the model ran compiled in the last sampled step."""
     if compile.blocks.total:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.breaks import break_evidence, breaks, times
-from trueup.rules.compilation import compile_asked, coverage
+from trueup.rules.compilation import compile_asked, coverage, partly_eager
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.facts import applied, errors
 from trueup.schema.finding import Evidence, Remedy
@@ -15,8 +15,7 @@ def detect(record: Record) -> Sighting | None:
     crashed = errors(record, r"Dynamo only supports FSDP with use_orig_params=True")
     wraps = applied(record, "FullyShardedDataParallel")
     flat = tuple(wrap for wrap in wraps if wrap.detail.get("use_orig_params") is False)
-    fraction = record.actual.compile.fraction
-    lost = bool(flat) and compile_asked(record) and fraction is not None and fraction < 0.95
+    lost = bool(flat) and compile_asked(record) and partly_eager(record.actual.compile)
     if not (found or crashed or lost):
         return None
     return Sighting(

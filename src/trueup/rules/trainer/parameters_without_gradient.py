@@ -7,11 +7,14 @@ from trueup.rules.facts import listed
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
+FOREIGN = "("
+"""How the instrument begins the name of a tensor that an optimizer holds and no model owns."""
+
 
 def detect(record: Record) -> Sighting | None:
     training = record.actual.training
     elsewhere = set(training.in_no_optimizer)
-    dry = [name for name in training.without_gradient if name not in elsewhere]
+    dry = [name for name in training.without_gradient if name not in elsewhere and not name.startswith(FOREIGN)]
     if not training.observed or not dry:
         return None
     count = max(len(dry), (training.without_gradient_count or 0) - len(elsewhere))
