@@ -11,6 +11,36 @@ NAME = "accelerate"
 def attach(session):
     say = Announcements(session)
     session.after_torch(NAME, "accelerate.accelerator", lambda module: _accelerator(session, say, module.Accelerator))
+    session.after_torch(NAME, "accelerate.utils.dataclasses", lambda module: _fsdp_plugin(session, say, module))
+    session.after_torch(NAME, "accelerate.utils.memory", lambda module: _batch_size_search(session, say, module))
+
+
+PLUGIN_SETTINGS = ("use_orig_params", "sharding_strategy", "reshard_after_forward", "cpu_offload")
+
+
+def _fsdp_plugin(session, say, module):
+    """What the plugin was given, before its own defaults from the environment overrule it."""
+    kind = getattr(module, "FullyShardedDataParallelPlugin", None)
+    if kind is None:
+        return
+
+    def before(args, kwargs):
+        for name in PLUGIN_SETTINGS:
+            if isinstance(kwargs.get(name), (bool, str, int)):
+                say.request("sharding", name, kwargs[name], "fsdp_plugin")
+
+    patching.around(session, NAME, kind, "__init__", before)
+
+
+def _batch_size_search(session, say, module):
+    patching.around(
+        session,
+        NAME,
+        module,
+        "find_executable_batch_size",
+        lambda args, kwargs: say.layer("memory", "find_executable_batch_size"),
+        group="find_executable_batch_size",
+    )
 
 
 def _accelerator(session, say, kind):

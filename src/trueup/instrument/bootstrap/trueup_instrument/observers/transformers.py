@@ -26,6 +26,7 @@ ARGUMENTS = (
     "max_grad_norm",
     "ddp_find_unused_parameters",
     "use_liger_kernel",
+    "auto_find_batch_size",
     "packing",
     "padding_free",
     "activation_offloading",
@@ -110,6 +111,7 @@ def _tell_config(say, model, config, asked):
         requested=spoken(asked),
         use_cache=getattr(config, "use_cache", None),
         output_attentions=getattr(config, "output_attentions", None),
+        supports_sdpa=getattr(model, "_supports_sdpa", None),
     )
 
 

@@ -53,7 +53,7 @@ class Window:
 
     def fields(self):
         regions = self._regions()
-        took_part = [root for root in self.sample.roots if self._touched(root)]
+        took_part = _trained([root for root in self.sample.roots if self._touched(root)])
         if not took_part and sum(regions.values()):
             took_part = self._trained_roots()
         status = {}
@@ -150,6 +150,11 @@ class Window:
         return [root for root in self.sample.roots if any(p.grad is not None for p in root.parameters())] or [
             root for root in self.sample.roots if any(p.requires_grad for p in root.parameters())
         ]
+
+
+def _trained(roots):
+    """Those with something to train, where there are such: a frozen teacher's coverage is nobody's request."""
+    return [root for root in roots if any(p.requires_grad for p in root.parameters())] or roots
 
 
 def _is_container(module):

@@ -16,14 +16,15 @@ def describe(session):
     held = {
         id(p): p for optimizer in optimizers_of(session) for group in optimizer.param_groups for p in group["params"]
     }
-    roots = trained_roots(modules.roots_of(live), held)
+    every = modules.roots_of(live)
+    roots = trained_roots(every, held)
     if not roots:
         return None
     names = parameters.names_of(roots)
     own = {id(p): p for root in roots for p in root.parameters()}
     blocks = [block for root in roots for _, block in modules.blocks_of(root)]
     return {
-        "roots": [{"class": modules.class_name(root)} for root in roots],
+        "roots": [{"class": modules.class_name(root), "trained": root in roots} for root in every],
         "blocks": {"total": len(blocks), "classes": sorted({modules.class_name(block) for block in blocks})},
         "training": sum(bool(modules.bare(block).training) for block in blocks),
         "parameters": _parameters(own),
