@@ -4,13 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from trueup.schema.finding import Confidence, Evidence, Finding, Remedy, Severity
 from trueup.schema.layer import Layer
+from trueup.schema.log import Failure, FailureKind, Log
 from trueup.schema.record import Record
+
+Strength = Literal["decisive", "supporting"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogText:
+    """Text that a failure of one class prints, and where it counts.
+
+    It is compared with the type, message and causes of one failure. A restriction that the failure tells nothing about
+    (a type or frames that a truncated log does not show) is not held against it; one that it contradicts is.
+    """
+
+    text: str
+    """As printed: white space collapsed, `<lower_case>` for a variable part within one line. Whole words at both ends."""
+    strength: Strength = "decisive"
+    """decisive: names the class; supporting: several classes print it. Alone it makes a finding possible; two of them,
+    or one whose `inside` is met, make it likely."""
+    versions: str = ""
+    """Where this wording is printed, in words: `torch 2.0 to 2.6`."""
+    gates: Mapping[str, str] = field(default_factory=dict)
+    """Package → specifier of the releases that print it; a version that the log does not show is not gated out."""
+    kinds: tuple[FailureKind, ...] = ()
+    """Kinds of failure that it may be read in; empty: any."""
+    types: tuple[str, ...] = ()
+    """Last names of the exception types that it may be read in: `OutOfMemoryError`; empty: any."""
+    inside: tuple[str, ...] = ()
+    """Parts of paths, one of which a frame of the failure must hold: `torch/utils/checkpoint.py`, `peft/`; empty: any."""
+    not_with: tuple[str, ...] = ()
+    """Texts, written like `text`, that anywhere in the log rule it out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,14 +54,19 @@ class Sighting:
     confidence: Confidence = "established"
     severity: Severity | None = None
     """Overrides the severity of the rule where this sighting is worse or more harmless than usual."""
+    failure: Failure | None = None
+    """For detectors of logs: the failure that this explains; other rules then explain it no more, unless they are more
+    specific."""
+    specificity: int = 1000
+    """For detectors of logs: what it weighs against texts, whose weight is their number of literal characters.
+    The default says: structure before wording."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
     """One failure class. A detector is a pure function of what a collector recorded; it returns None when all is well.
 
-    A rule may have a detector per collector: `from_record` judges a run. Detectors of logs and of the environment
-    become further fields beside it.
+    A rule may have a detector per collector: `from_record` judges a run; `log` and `from_log` what a job printed.
     """
 
     id: str
@@ -53,6 +89,10 @@ class Rule:
     residual: bool = False
     """True for a rule that names a symptom only; its finding is dropped when another one explains it."""
     from_record: Callable[[Record], Sighting | None] | None = None
+    log: tuple[LogText, ...] = ()
+    """What it prints, as data; enough for most classes."""
+    from_log: Callable[[Log], Sighting | None] | None = None
+    """For what needs structure: several lines, numbers that must agree, ranks, frames. Asked before the texts."""
 
     @property
     def layer(self) -> str:
@@ -61,9 +101,7 @@ class Rule:
 
     def applies(self, packages: Mapping[str, str]) -> bool:
         """False when an installed version lies outside of what the rule is about."""
-        return all(
-            name not in packages or _within(packages[name], specifier) for name, specifier in self.versions.items()
-        )
+        return within(packages, self.versions)
 
     def finding(self, sighting: Sighting) -> Finding:
         """The finding that this rule makes of `sighting`."""
@@ -78,6 +116,11 @@ class Rule:
             remedies=self.remedies,
             sources=self.sources,
         )
+
+
+def within(packages: Mapping[str, str], gates: Mapping[str, str]) -> bool:
+    """False when a version that is known lies outside of its specifier."""
+    return all(name not in packages or _within(packages[name], specifier) for name, specifier in gates.items())
 
 
 def _within(installed: str, specifier: str) -> bool:
