@@ -9,6 +9,7 @@ from typing import Literal
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Confidence, Evidence, Finding, Remedy, Severity
 from trueup.schema.layer import Layer
 from trueup.schema.log import Failure, FailureKind, Log
@@ -54,6 +55,8 @@ class Sighting:
     confidence: Confidence = "established"
     severity: Severity | None = None
     """Overrides the severity of the rule where this sighting is worse or more harmless than usual."""
+    remedies: tuple[Remedy, ...] = ()
+    """What cures this very case, with its names, versions and paths; empty for what the rule says in general."""
     failure: Failure | None = None
     """For detectors of logs: the failure that this explains; other rules then explain it no more, unless they are more
     specific."""
@@ -66,7 +69,8 @@ class Sighting:
 class Rule:
     """One failure class. A detector is a pure function of what a collector recorded; it returns None when all is well.
 
-    A rule may have a detector per collector: `from_record` judges a run; `log` and `from_log` what a job printed.
+    A rule may have a detector per collector: `from_record` judges a run; `log` and `from_log` what a job printed;
+    `from_environment` what is installed and attached.
     """
 
     id: str
@@ -93,6 +97,8 @@ class Rule:
     """What it prints, as data; enough for most classes."""
     from_log: Callable[[Log], Sighting | None] | None = None
     """For what needs structure: several lines, numbers that must agree, ranks, frames. Asked before the texts."""
+    from_environment: Callable[[Environment], Sighting | None] | None = None
+    """A fact that is None could not be read, and proves nothing."""
 
     @property
     def layer(self) -> str:
@@ -113,7 +119,7 @@ class Rule:
             message=sighting.message,
             cause=self.cause,
             evidence=sighting.evidence,
-            remedies=self.remedies,
+            remedies=sighting.remedies or self.remedies,
             sources=self.sources,
         )
 

@@ -1,15 +1,16 @@
-"""The judgement of a record: which rules fire, in which order a person should read them."""
+"""The judgement of a record or of an environment: which rules fire, in which order a person should read them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from trueup.rules.definition import Rule
+from trueup.rules.definition import Rule, Sighting
 from trueup.rules.registry import all_rules
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Confidence, Finding, Severity
 from trueup.schema.layer import LAYERS
 from trueup.schema.record import Record
@@ -19,6 +20,7 @@ RULE_FAILED = "trueup/rule-failed"
 
 _SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 _CONFIDENCES: tuple[Confidence, ...] = ("established", "likely", "possible")
+_Facts = TypeVar("_Facts")
 
 
 @dataclass(frozen=True)
@@ -33,14 +35,29 @@ def judge(record: Record, rules: Iterable[Rule] | None = None) -> tuple[Finding,
     A finding that another one explains is dropped when its rule names only a symptom (`residual`), else put behind with
     `follows` set. A finding that is merely possible explains nothing, nor does a note explain a warning.
     """
-    packages = _packages(record.environment)
+    return _judged(record, _packages(record.environment), lambda rule: rule.from_record, rules)
+
+
+def judge_environment(environment: Environment, rules: Iterable[Rule] | None = None) -> tuple[Finding, ...]:
+    """All findings of what is installed and attached, in the same order."""
+    packages = {name: package.version for name, package in environment.packages.items()}
+    return _judged(environment, packages, lambda rule: rule.from_environment, rules)
+
+
+def _judged(
+    facts: _Facts,
+    packages: Mapping[str, str],
+    detector_of: Callable[[Rule], Callable[[_Facts], Sighting | None] | None],
+    rules: Iterable[Rule] | None,
+) -> tuple[Finding, ...]:
     fired: list[_Fired] = []
     failed: list[Finding] = []
     for rule in all_rules() if rules is None else rules:
-        if rule.from_record is None or not rule.applies(packages):
+        detect = detector_of(rule)
+        if detect is None or not rule.applies(packages):
             continue
         try:
-            sighting = rule.from_record(record)
+            sighting = detect(facts)
         except Exception as error:  # one broken rule must not cost the user all other findings
             failed.append(_failure(rule, error))
             continue
@@ -94,6 +111,6 @@ def _failure(rule: Rule, error: Exception) -> Finding:
         layers=rule.layers,
         severity="note",
         confidence="established",
-        message=f"The rule {rule.id} could not judge this run: {type(error).__name__}: {error}",
+        message=f"The rule {rule.id} could not judge: {type(error).__name__}: {error}",
         cause="A defect of trueup, or a record of another version; what this rule looks for may be present unseen.",
     )
