@@ -27,7 +27,7 @@ class LogText:
     """
 
     text: str
-    """As printed: white space collapsed, `<lower_case>` for a variable part within one line. Whole words at both ends."""
+    """As printed: white space collapsed, `<lower_case>` for a variable part of one line; whole words at both ends."""
     strength: Strength = "decisive"
     """decisive: names the class; supporting: several classes print it. Alone it makes a finding possible; two of them,
     or one whose `inside` is met, make it likely."""
@@ -40,7 +40,7 @@ class LogText:
     types: tuple[str, ...] = ()
     """Last names of the exception types that it may be read in: `OutOfMemoryError`; empty: any."""
     inside: tuple[str, ...] = ()
-    """Parts of paths, one of which a frame of the failure must hold: `torch/utils/checkpoint.py`, `peft/`; empty: any."""
+    """Parts of paths, one of which a frame must hold: `torch/utils/checkpoint.py`, `peft/`; empty: any."""
     not_with: tuple[str, ...] = ()
     """Texts, written like `text`, that anywhere in the log rule it out."""
 
