@@ -62,11 +62,19 @@ CASES = [
         "on a CPU the math path is normal",
         attention(kernel("sdpa-math"), masks={"none": 12}),
     ),
-    negative(
+    positive(
         "attention/kernel-math-fallback",
-        "on a CPU with dropout math is the only kernel",
-        attention(kernel("sdpa-math"), masks={}, sdpa_calls={"masked dropout": 12}),
-        instead=("note attention/explicit-mask-deselects-flash",),
+        "on a CPU with dropout, for which it has no other kernel",
+        attention(kernel("sdpa-math"), masks={}, sdpa_calls={"no mask causal dropout": 12}),
+        severity="note",
+        confidence="likely",
+    ),
+    positive(
+        "attention/kernel-math-fallback",
+        "on a CPU with inputs that fused kernels decline",
+        attention(kernel("sdpa-math"), masks={}, sdpa_calls={"no mask causal gqa 3d": 12}),
+        severity="note",
+        confidence="likely",
     ),
     negative(
         "attention/kernel-math-fallback",

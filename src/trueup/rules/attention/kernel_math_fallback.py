@@ -5,7 +5,15 @@ from __future__ import annotations
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.facts import FUSED, asked, explicit_masks, has_gpu, percent, switched
 from trueup.schema.finding import Evidence, Remedy
-from trueup.schema.record import Record
+from trueup.schema.record import Attention, Record
+
+FORCING = {
+    " dropout": "dropout",
+    " gqa": "fewer key/value heads than query heads",
+    " 3d": "inputs of three dimensions",
+    " 2d": "inputs of two dimensions",
+}
+"""Mark in a kind of call → what it was given, in words."""
 
 
 def detect(record: Record) -> Sighting | None:
@@ -16,21 +24,29 @@ def detect(record: Record) -> Sighting | None:
     masks = explicit_masks(attention)
     if part < 0.05 or switched(record, "attention") or wants_math_only(record):
         return None
-    # On a CPU the math path is normal, and with dropout the only one; a mask is what may have forced it.
-    dropout = any("dropout" in kind for kind in attention.sdpa_calls) or bool(record.actual.checkpointing.random_ops)
-    if not (has_gpu(record) or fused_asked or (masks and not dropout)):
+    # On a CPU the math path is normal; what the calls were given may have forced it, and then a GPU may do the same.
+    forced = forcing(attention)
+    if not (has_gpu(record) or fused_asked or masks or forced):
         return None
+    given = [*(f"{kind} mask x{calls}" for kind, calls in masks.items()), *forced]
     return Sighting(
         message=f"{percent(part)} of the attention calls ran the math kernel of SDPA"
-        f"{', with masks: ' if masks else ''}{', '.join(f'{kind} x{calls}' for kind, calls in masks.items())}.",
+        f"{'; calls with ' if given else ''}{', '.join(given)}.",
         evidence=(
             *(Evidence(what=f"calls of {kernel.op or kernel.name}", value=kernel.calls) for kernel in math),
             Evidence(what="share of attention calls that ran a fused kernel", value=attention.fused_fraction),
             *(Evidence(what=f"calls with a mask of kind {kind}", value=calls) for kind, calls in masks.items()),
+            *(Evidence(what="calls with what fused kernels decline", value=reason) for reason in forced),
         ),
         confidence="established" if has_gpu(record) or fused_asked else "likely",
         severity="warning" if has_gpu(record) or fused_asked else "note",
     )
+
+
+def forcing(attention: Attention) -> tuple[str, ...]:
+    """What the calls were given, beside a mask, that makes fused kernels of one device or another decline."""
+    seen = {words for kind in attention.sdpa_calls for mark, words in FORCING.items() if mark in kind}
+    return tuple(words for words in FORCING.values() if words in seen)
 
 
 def wants_math_only(record: Record) -> bool:
@@ -71,8 +87,8 @@ RULE = Rule(
         ),
     ),
     caution=(
-        "On a CPU the math path is normal, also with dropout. The kernel must be proved by the operator "
-        "that ran; TRANSFORMERS_SDPA_FORCE_GQA=1 brings the fallback back."
+        "On a CPU the math path is normal and a note only; with dropout it is the one there is. The kernel must be "
+        "proved by the operator that ran; TRANSFORMERS_SDPA_FORCE_GQA=1 brings the fallback back."
     ),
     sources=(
         "https://github.com/Comfy-Org/ComfyUI/pull/15135",

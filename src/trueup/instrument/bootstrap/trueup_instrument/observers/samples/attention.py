@@ -116,7 +116,8 @@ class Window:
             causal = " causal" if len(concrete) > 5 and concrete[5] is True else ""
             dropout = " dropout" if len(concrete) > 4 and concrete[4] not in (None, 0, 0.0) else ""
             rank = f" {len(shapes[0])}d" if len(shapes[0]) != 4 else ""
-            kind = f"{mask}{causal}{dropout}{rank}"
+            grouped = len(shapes) > 1 and len(shapes[0]) == 4 == len(shapes[1]) and shapes[0][1] != shapes[1][1]
+            kind = f"{mask}{causal}{dropout}{' gqa' if grouped else ''}{rank}"
             kinds[kind] = kinds.get(kind, 0) + 1
         return kinds
 
