@@ -2,6 +2,7 @@
 
 import attention_cases
 import compile_cases
+import crash_cases
 import distributed_cases
 import precision_cases
 import pytest
@@ -11,7 +12,15 @@ from healthy_record import record
 
 from trueup.rules import all_rules, judge
 
-MODULES = (recompile_cases, compile_cases, attention_cases, distributed_cases, trainer_cases, precision_cases)
+MODULES = (
+    recompile_cases,
+    compile_cases,
+    crash_cases,
+    attention_cases,
+    distributed_cases,
+    trainer_cases,
+    precision_cases,
+)
 CASES = [case for module in MODULES for case in module.CASES]
 POSITIVE = {case.rule for case in CASES if case.fires and case.fires[0].endswith(" " + case.rule)}
 NEGATIVE = {case.rule for case in CASES if not any(each.endswith(" " + case.rule) for each in case.fires)}

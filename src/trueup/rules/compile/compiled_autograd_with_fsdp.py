@@ -1,0 +1,43 @@
+"""Compiled autograd runs FSDP's callbacks outside of the backward pass."""
+
+from __future__ import annotations
+
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.facts import applied, errors, places
+from trueup.schema.finding import Remedy
+from trueup.schema.record import Record
+
+TEXT = r"Final callbacks can only be installed during backward pass"
+
+
+def detect(record: Record) -> Sighting | None:
+    crashed = errors(record, TEXT)
+    if not crashed:
+        return None
+    return Sighting(
+        message="FSDP could not install its final callback: the backward pass was traced by compiled autograd.",
+        evidence=(*crashed, *places(applied(record, "dynamo.config", "fully_shard", "FullyShardedDataParallel")[:2])),
+    )
+
+
+RULE = Rule(
+    id="compile/compiled-autograd-with-fsdp",
+    title="Compiled autograd combined with FSDP",
+    layers=("compile", "sharding"),
+    severity="error",
+    silent="",
+    cause=(
+        "FSDP queues callbacks on the autograd engine, and compiled autograd runs the traced backward outside of it."
+    ),
+    remedies=(
+        Remedy(
+            id="compiled-autograd-off",
+            kind="in-process",
+            automatic=False,
+            how="torch._dynamo.config.compiled_autograd = False, and no compiled-autograd context",
+        ),
+    ),
+    caution="Other misuse of autograd callbacks prints the same text: compiled autograd must be on.",
+    sources=("https://github.com/pytorch/pytorch/issues/121071",),
+    from_record=detect,
+)

@@ -1,0 +1,56 @@
+"""FSDP1 refuses a unit that holds frozen and trainable parameters."""
+
+from __future__ import annotations
+
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.facts import applied, errors, places
+from trueup.schema.finding import Remedy
+from trueup.schema.record import Record
+
+TEXT = r"Must flatten tensors with uniform `?requires_grad`?|`FlatParameter` requires uniform `requires_grad`"
+
+
+def detect(record: Record) -> Sighting | None:
+    crashed = errors(record, TEXT)
+    if not crashed:
+        return None
+    return Sighting(
+        message="FSDP1 refused to flatten a unit that holds frozen and trainable parameters.",
+        evidence=(*crashed, *places(applied(record, "FullyShardedDataParallel", "get_peft_model")[:2])),
+    )
+
+
+RULE = Rule(
+    id="sharding/fsdp1-nonuniform-requires-grad",
+    title="FSDP1 unit mixes frozen and trainable parameters",
+    layers=("adapter", "sharding", "trainer"),
+    severity="error",
+    silent="",
+    cause=(
+        "Without use_orig_params FSDP1 merges all parameters of a unit into one, so frozen base weights and "
+        "adapters must lie in different units; the wrap policy did not separate them."
+    ),
+    remedies=(
+        Remedy(
+            id="fsdp-use-orig-params",
+            kind="env-var",
+            automatic=True,
+            how="FSDP_USE_ORIG_PARAMS=true (accelerate), use_orig_params=True in code",
+        ),
+        Remedy(
+            id="peft-wrap-policy",
+            kind="code",
+            automatic=False,
+            how="peft.utils.other.fsdp_auto_wrap_policy(model) as auto_wrap_policy, or FSDP2",
+        ),
+    ),
+    caution=(
+        "With use_orig_params the gradients of a whole unit are kept in memory, those of frozen weights too; "
+        "units of their own save more."
+    ),
+    sources=(
+        "https://github.com/huggingface/peft/issues/1702",
+        "https://github.com/huggingface/transformers/issues/27542",
+    ),
+    from_record=detect,
+)

@@ -1,0 +1,56 @@
+"""A sharded parameter met a plain tensor outside of its unit."""
+
+from __future__ import annotations
+
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.facts import applied, errors, places
+from trueup.schema.finding import Remedy
+from trueup.schema.record import Record
+
+TEXT = r"got mixed torch\.Tensor and DTensor|need to convert all torch\.Tensor to DTensor"
+
+
+def detect(record: Record) -> Sighting | None:
+    crashed = errors(record, TEXT)
+    if not crashed:
+        return None
+    return Sighting(
+        message=(
+            "An operator was given a sharded parameter and a plain tensor: the parameter was used outside of "
+            "its FSDP2 unit."
+        ),
+        evidence=(*crashed, *places(applied(record, "fully_shard", "parallelize_module", "get_peft_model")[:3])),
+    )
+
+
+RULE = Rule(
+    id="sharding/fsdp2-mixed-tensor-and-dtensor",
+    title="Sharded parameter used outside its FSDP2 unit",
+    layers=("sharding", "adapter", "trainer"),
+    severity="error",
+    silent="",
+    cause=(
+        "FSDP2 gathers parameters in the hooks of forward; a method other than forward, a root that was not "
+        "sharded, or an adapter attached after sharding meets the shards themselves."
+    ),
+    remedies=(
+        Remedy(
+            id="shard-root",
+            kind="code",
+            automatic=False,
+            how="fully_shard(model) after its blocks, and before the optimizer",
+        ),
+        Remedy(
+            id="register-forward-method",
+            kind="code",
+            automatic=False,
+            how=(
+                "torch.distributed.fsdp.register_fsdp_forward_method(model, name) for entry points other than "
+                "forward; attach adapters before sharding"
+            ),
+        ),
+    ),
+    caution="Tensor-parallel code with missing placements raises the same text.",
+    sources=("https://github.com/pytorch/pytorch/issues/153354",),
+    from_record=detect,
+)

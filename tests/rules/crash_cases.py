@@ -1,0 +1,60 @@
+"""Classes that show as an exception only: the text that names them, and a near one that does not."""
+
+from healthy_record import failed
+from rule_case import Case, negative, positive
+
+
+def crash(rule: str, error: str, near: str, *, instead: tuple[str, ...] = ()) -> tuple[Case, Case]:
+    """The rule fires on `error` and not on `near`."""
+    return (
+        positive(rule, "raised", {"exit": {"code": 1}, "ranks": [failed(error)]}, severity="error"),
+        negative(rule, "another text", {"exit": {"code": 1}, "ranks": [failed(near)]}, instead=instead),
+    )
+
+
+CASES = [
+    *crash(
+        "sharding/fsdp1-nonuniform-requires-grad",
+        "ValueError: Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`",
+        "ValueError: Must flatten tensors with the same dtype but got torch.bfloat16 and torch.float32",
+        instead=("error sharding/fsdp1-nonuniform-dtype",),
+    ),
+    *crash(
+        "sharding/fsdp1-nonuniform-dtype",
+        "ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.float32",
+        "ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.uint8",
+        instead=("error sharding/fsdp1-integer-quantized-storage",),
+    ),
+    *crash(
+        "sharding/fsdp1-integer-quantized-storage",
+        "ValueError: Cannot flatten integer dtype tensors",
+        "ValueError: Cannot flatten a list of lists",
+    ),
+    *crash(
+        "sharding/fsdp2-mixed-tensor-and-dtensor",
+        "RuntimeError: aten.embedding.default got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to "
+        "DTensor before calling distributed operators!",
+        "RuntimeError: aten.embedding.default got a torch.Tensor of the wrong shape",
+    ),
+    *crash(
+        "sharding/wrap-layer-class-not-found",
+        "ValueError: Could not find the transformer layer class LlamaDecoderLayer in the model.",
+        "ValueError: Could not find the file LlamaDecoderLayer.bin",
+    ),
+    *crash(
+        "attention/sdpa-no-eligible-kernel",
+        "RuntimeError: No available kernel. Aborting execution.",
+        "RuntimeError: no available kernel module for this Linux",
+    ),
+    *crash(
+        "precision/attention-input-dtype-mismatch",
+        "RuntimeError: Expected query, key, and value to have the same dtype, but got query.dtype: float key.dtype: "
+        "c10::BFloat16 and value.dtype: c10::BFloat16 instead.",
+        "RuntimeError: Expected query, key, and value to have the same device",
+    ),
+    *crash(
+        "compile/compiled-autograd-with-fsdp",
+        "RuntimeError: Final callbacks can only be installed during backward pass.",
+        "RuntimeError: callbacks can only be installed before training",
+    ),
+]
