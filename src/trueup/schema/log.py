@@ -38,7 +38,14 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     frames: tuple[Frame, ...] = ()
     causes: tuple[Failure, ...] = ()
     """What it was raised from or during, the innermost last."""
+    user_frames: tuple[Frame, ...] = ()
+    """The lines that the message itself quotes (`from user code:`, `User stack trace:`), outermost first."""
+    native_frames: tuple[Frame, ...] = ()
+    """C++ frames printed with it, outermost first; `file` is the library."""
     rank: int | None = None
+    """The rank that printed it first."""
+    ranks: tuple[int, ...] = ()
+    """All ranks that printed the same, ascending; empty when none is known."""
     host: str | None = None
     time: str | None = None
     """The time stamp in front of its first line, as printed."""
@@ -49,6 +56,17 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """File of a folder of logs, relative to the folder."""
     count: int = 1
     """How often the same failure was printed."""
+    level: str | None = None
+    """`DEBUG`, `INFO`, `WARNING`, `ERROR` or `CRITICAL`, when the line carries it."""
+    place: str | None = None
+    """The code or logger that printed it, when the line says so: `torch/_dynamo/convert_frame.py:906`."""
+    asynchronous: bool = False
+    """A CUDA error that an earlier kernel caused: its frames show where it was noticed."""
+
+    @property
+    def printed(self) -> str:
+        """Type and message as they stand in the text; what patterns are matched against."""
+        return f"{self.type}: {self.message}" if self.type and self.message else self.type or self.message
 
 
 class Log(msgspec.Struct, frozen=True, kw_only=True):
