@@ -18,8 +18,8 @@ from trueup.schema.record import Record
 RULE_FAILED = "trueup/rule-failed"
 """Id of the note that says that a rule could not judge."""
 
-_SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-_CONFIDENCES: tuple[Confidence, ...] = ("established", "likely", "possible")
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+CONFIDENCES: tuple[Confidence, ...] = ("established", "likely", "possible")
 _Facts = TypeVar("_Facts")
 
 
@@ -59,7 +59,7 @@ def _judged(
         try:
             sighting = detect(facts)
         except Exception as error:  # one broken rule must not cost the user all other findings
-            failed.append(_failure(rule, error))
+            failed.append(rule_failed(rule, error))
             continue
         if sighting is not None:
             fired.append(_Fired(rule, rule.finding(sighting)))
@@ -82,7 +82,7 @@ def _ordered(fired: list[_Fired]) -> Iterator[Finding]:
 
 
 def _explains(cause: _Fired, effect: _Fired) -> bool:
-    severe = _SEVERITIES.index(cause.finding.severity) <= _SEVERITIES.index(effect.finding.severity)
+    severe = SEVERITIES.index(cause.finding.severity) <= SEVERITIES.index(effect.finding.severity)
     return effect.rule.id in cause.rule.explains and severe and cause.finding.confidence != "possible"
 
 
@@ -90,9 +90,9 @@ def _rank(fired: _Fired) -> tuple[int, bool, int, int, str]:
     """Severe, specific and certain first; then in the order in which a stack is built, where causes come first."""
     finding = fired.finding
     return (
-        _SEVERITIES.index(finding.severity),
+        SEVERITIES.index(finding.severity),
         fired.rule.residual,
-        _CONFIDENCES.index(finding.confidence),
+        CONFIDENCES.index(finding.confidence),
         LAYERS.index(fired.rule.layers[0]),
         finding.rule,
     )
@@ -105,7 +105,7 @@ def _packages(environment: Mapping[str, Any]) -> dict[str, str]:
     return {str(name): str(version) for name, version in packages.items() if version}
 
 
-def _failure(rule: Rule, error: Exception) -> Finding:
+def rule_failed(rule: Rule, error: Exception) -> Finding:
     return Finding(
         rule=RULE_FAILED,
         layers=rule.layers,

@@ -1,0 +1,77 @@
+"""A failure as the texts that rules look through: what it and its causes say, and what their tracebacks show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from trueup.rules.log_text import normal
+from trueup.schema.log import Failure, Frame, Log
+
+LONGEST_LINE = 300
+
+
+@dataclass(frozen=True)
+class Part:
+    """A failure, or one that it was raised from."""
+
+    failure: Failure
+
+    @cached_property
+    def said(self) -> str:
+        """Type and message, in the form in which texts are compared."""
+        return normal(printed(self.failure))
+
+    @cached_property
+    def shown(self) -> str:
+        """The source lines of the traceback, in the same form."""
+        return normal("\n".join(frame.code for frame in self.failure.frames if frame.code))
+
+    def line_of(self, start: int) -> tuple[str, int]:
+        """The printed line that holds position `start` of `said`, and its number in the log."""
+        lines = [line for line in printed(self.failure).splitlines() if line.strip()] or [""]
+        index = min(self.said.count("\n", 0, start), len(lines) - 1)
+        if self.failure.frames:  # the message stands below its traceback
+            number = max(self.failure.last_line - (len(lines) - 1 - index), self.failure.first_line)
+        else:
+            number = self.failure.first_line + index
+        return shortened(lines[index]), number
+
+
+def printed(failure: Failure) -> str:
+    """`Type: message`, as Python and most programs print it."""
+    if failure.type and failure.message:
+        return failure.message if failure.message.startswith(failure.type) else f"{failure.type}: {failure.message}"
+    return failure.type or failure.message
+
+
+def parts(failure: Failure) -> Iterator[Part]:
+    """The failure first, then what it was raised from."""
+    yield Part(failure)
+    for cause in failure.causes:
+        yield from parts(cause)
+
+
+def frames(failure: Failure) -> Iterator[Frame]:
+    """All frames, also of the causes."""
+    yield from failure.frames
+    for cause in failure.causes:
+        yield from frames(cause)
+
+
+def last_name(type_name: str | None) -> str | None:
+    """`OutOfMemoryError` of `torch.OutOfMemoryError`."""
+    return type_name.rpartition(".")[2] if type_name else None
+
+
+def place(log: Log, failure: Failure, line: int | None = None) -> str:
+    """`file:line` of a failure in its log."""
+    source = failure.source or (log.sources[0] if len(log.sources) == 1 else "log")
+    return f"{source}:{line or failure.first_line}"
+
+
+def shortened(line: str) -> str:
+    """One line, cut where it is longer than a person reads."""
+    line = " ".join(line.split())
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
