@@ -9,6 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from trueup import __version__
 from trueup.reports import facts
 from trueup.reports.chart import HEIGHT, WIDTH, chart
 from trueup.reports.plain import plain
@@ -22,8 +23,9 @@ LONGEST_TABLE = 500
 
 
 def render(record: Record) -> str:
-    """The page as text."""
-    return _page().render(
+    """The page of a run as text."""
+    return template("report.html.j2").render(
+        version=record.trueup_version or __version__,
         record=record,
         verdict=verdict(record),
         stack=stack_rows(record),
@@ -53,7 +55,8 @@ def safe(value: Any) -> Any:
 
 
 @cache
-def _page() -> jinja2.Template:
+def template(name: str) -> jinja2.Template:
+    """A page with everything that the templates ask for."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -64,4 +67,4 @@ def _page() -> jinja2.Template:
     )
     environment.filters["percent"] = lambda share: None if share is None else percent(share)
     environment.filters["evidence"] = facts.evidence_in_words
-    return environment.get_template("report.html.j2")
+    return environment.get_template(name)

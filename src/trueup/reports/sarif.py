@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -23,8 +23,13 @@ PLACE = re.compile(r"^(?P<file>.+?):(?P<line>[1-9]\d*)(?!\d)")
 
 
 def render(record: Record) -> str:
+    """The findings of a run as one SARIF log."""
+    return log_of(record.findings, _invocation(record), record.trueup_version or __version__)
+
+
+def log_of(findings: Sequence[Finding], invocation: dict[str, Any], version: str = __version__) -> str:
     """One SARIF log with one run, whose rules are those that fired."""
-    rules = {finding.rule: finding for finding in record.findings}
+    rules = {finding.rule: finding for finding in findings}
     log = {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -33,12 +38,12 @@ def render(record: Record) -> str:
                 "tool": {
                     "driver": {
                         "name": "trueup",
-                        "semanticVersion": record.trueup_version or __version__,
+                        "semanticVersion": version,
                         "rules": [_rule(finding) for finding in rules.values()],
                     }
                 },
-                "invocations": [_invocation(record)],
-                "results": [_result(finding, list(rules).index(finding.rule)) for finding in record.findings],
+                "invocations": [invocation],
+                "results": [_result(finding, list(rules).index(finding.rule)) for finding in findings],
                 "columnKind": "unicodeCodePoints",
             }
         ],
