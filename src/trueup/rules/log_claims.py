@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trueup.rules.definition import LogText, Rule, Sighting, within
 from trueup.rules.log_index import Match, TextIndex
-from trueup.rules.log_parts import Part, frames, last_name, parts, place
+from trueup.rules.log_parts import Part, frames, last_name, parts, place, ranks_of
 from trueup.rules.log_text import pattern
 from trueup.schema.finding import Confidence, Evidence
 from trueup.schema.layer import LAYERS
@@ -135,7 +135,7 @@ class TextClaims:
         )
 
     def _evidence(self, failure: Failure, hit: _Hit) -> Evidence:
-        ranks = () if failure.rank is None else (failure.rank,)
+        ranks = ranks_of(failure)
         if not hit.said:
             where = place(self._log, failure)
             return Evidence(what="shown in the traceback", value=hit.match.text.text, at=where, ranks=ranks)

@@ -21,29 +21,23 @@ class Part:
     @cached_property
     def said(self) -> str:
         """Type and message, in the form in which texts are compared."""
-        return normal(printed(self.failure))
+        return normal(self.failure.printed)
 
     @cached_property
     def shown(self) -> str:
-        """The source lines of the traceback, in the same form."""
-        return normal("\n".join(frame.code for frame in self.failure.frames if frame.code))
+        """The source lines of the traceback and those that the message quotes, in the same form."""
+        quoted = (*self.failure.frames, *self.failure.user_frames)
+        return normal("\n".join(frame.code for frame in quoted if frame.code))
 
     def line_of(self, start: int) -> tuple[str, int]:
         """The printed line that holds position `start` of `said`, and its number in the log."""
-        lines = [line for line in printed(self.failure).splitlines() if line.strip()] or [""]
+        lines = [line for line in self.failure.printed.splitlines() if line.strip()] or [""]
         index = min(self.said.count("\n", 0, start), len(lines) - 1)
         if self.failure.frames:  # the message stands below its traceback
             number = max(self.failure.last_line - (len(lines) - 1 - index), self.failure.first_line)
         else:
             number = self.failure.first_line + index
         return shortened(lines[index]), number
-
-
-def printed(failure: Failure) -> str:
-    """`Type: message`, as Python and most programs print it."""
-    if failure.type and failure.message:
-        return failure.message if failure.message.startswith(failure.type) else f"{failure.type}: {failure.message}"
-    return failure.type or failure.message
 
 
 def parts(failure: Failure) -> Iterator[Part]:
@@ -54,8 +48,9 @@ def parts(failure: Failure) -> Iterator[Part]:
 
 
 def frames(failure: Failure) -> Iterator[Frame]:
-    """All frames, also of the causes."""
+    """All frames, also those that the message quotes and those of the causes."""
     yield from failure.frames
+    yield from failure.user_frames
     for cause in failure.causes:
         yield from frames(cause)
 
@@ -63,6 +58,11 @@ def frames(failure: Failure) -> Iterator[Frame]:
 def last_name(type_name: str | None) -> str | None:
     """`OutOfMemoryError` of `torch.OutOfMemoryError`."""
     return type_name.rpartition(".")[2] if type_name else None
+
+
+def ranks_of(failure: Failure) -> tuple[int, ...]:
+    """All ranks that are known to have printed it."""
+    return failure.ranks or (() if failure.rank is None else (failure.rank,))
 
 
 def place(log: Log, failure: Failure, line: int | None = None) -> str:

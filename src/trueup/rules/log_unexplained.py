@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from trueup.rules.log_judgement import judgement_of
-from trueup.rules.log_parts import frames, place, printed, shortened
+from trueup.rules.log_parts import frames, place, ranks_of, shortened
 from trueup.schema.explanation import Explanation, Unexplained
 from trueup.schema.layer import Layer
 from trueup.schema.log import Failure, Frame, Log
@@ -92,7 +92,7 @@ def _told(log: Log, failure: Failure) -> Unexplained:
     innermost_first = list(frames(failure))[::-1]
     library = next(((frame, layer) for frame in innermost_first if (layer := layer_of(frame.file))), None)
     user = next((frame for frame in innermost_first if not INSTALLED.search(frame.file)), None)
-    lines = printed(failure).splitlines() or [failure.kind]
+    lines = failure.printed.splitlines() or [failure.kind]
     return Unexplained(
         text=shortened(lines[0]),
         type=failure.type,
@@ -100,7 +100,7 @@ def _told(log: Log, failure: Failure) -> Unexplained:
         library=_in_words(library[0]) if library else None,
         user=_in_words(user) if user else None,
         at=place(log, failure),
-        ranks=() if failure.rank is None else (failure.rank,),
+        ranks=ranks_of(failure),
         count=failure.count,
     )
 
