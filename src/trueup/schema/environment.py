@@ -70,11 +70,15 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     name: str
     memory_bytes: int | None = None
+    memory_used_bytes: int | None = None
+    """By all processes at the time of looking."""
     compute_capability: str | None = None
     """`9.0`"""
     driver: str | None = None
     mig: bool | None = None
     uuid: str | None = None
+    slices: tuple[str, ...] = ()
+    """UUIDs of its MIG devices."""
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +107,12 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     python_tag: str | None = None
     executable: str | None = None
     prefix: str | None = None
+    chosen_by: str | None = None
+    """What made this environment the one to look at: `--python`, `VIRTUAL_ENV`, `PATH`, ..."""
+    base_prefix: str | None = None
+    """Prefix of the installation behind a virtual environment."""
+    search_path: tuple[str, ...] = ()
+    """Folders of packages, in the order in which Python searches them."""
     platform: str | None = None
     machine: str | None = None
     torch: Torch | None = None
@@ -118,6 +128,8 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     """Purpose (`inductor cache`, `triton cache`, `shm`, `tmp`) → `path`, `writable`, `filesystem`, `free_bytes`, ..."""
     limits: dict[str, Any] = {}
     """`memory_bytes`, `cpus`, `shm_bytes`, `open_files`, `locked_memory`, `stack`, `container`, ..."""
+    interfaces: tuple[str, ...] = ()
+    """Names of the network interfaces."""
     ports: dict[str, bool] = {}
     """Port that a launcher will use → taken."""
     notes: tuple[str, ...] = ()

@@ -1,0 +1,61 @@
+"""The machine as a tree of files, the variables and the folder that a job would be started with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+LONGEST_TEXT = 1 << 20
+"""Configuration files and the files of /proc are far smaller; a larger one is cut, never read whole."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """Where the facts of a machine are read.
+
+    `root` is `/` but for a tree that was saved from another machine (`/proc`, `/sys`, `/etc`, `/usr`).
+    """
+
+    root: Path = Path("/")
+    variables: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    folder: Path = field(default_factory=Path.cwd)
+    """The working folder of the job."""
+
+    @property
+    def home(self) -> Path:
+        """HOME, else what the password database says."""
+        given = self.variables.get("HOME")
+        return Path(given) if given else Path(os.path.expanduser("~"))
+
+    def path(self, absolute: str | Path) -> Path:
+        """Where the file `absolute` of the machine stands."""
+        return self.root / str(absolute).lstrip("/")
+
+    def text(self, absolute: str | Path) -> str | None:
+        """The text of a file of the machine, None when it cannot be read."""
+        return text_of(self.path(absolute))
+
+    def expanded(self, path: str) -> Path:
+        """`path` with `~` written out; relative paths are those of the working folder."""
+        if path == "~" or path.startswith("~/"):
+            return self.home / path[2:]
+        return self.folder / path
+
+
+def text_of(path: Path) -> str | None:
+    """The text of a file, bytes that are no UTF-8 replaced, None when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(LONGEST_TEXT).decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def names_in(folder: Path) -> list[str]:
+    """The names in a folder in order, none when it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
