@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from trueup import __version__
+from trueup.cli.doctor import doctor
 from trueup.cli.exits import INTERRUPTED, OWN_FAILURE, USAGE
 from trueup.cli.report import report
 from trueup.cli.rules import rules
@@ -31,7 +32,7 @@ def app() -> None:
     """
 
 
-for command in (run, report, rules):
+for command in (run, doctor, report, rules):
     app.add_command(command)
 
 

@@ -1,0 +1,90 @@
+"""`trueup doctor`: what is installed and attached, and what of it does not fit together."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trueup.cli.exits import FINDINGS
+from trueup.cli.output import format_option, is_coloured, save, width_of, write
+
+if TYPE_CHECKING:
+    from trueup.schema.diagnosis import Diagnosis
+
+
+@click.command(short_help="Find what does not fit together in an environment, importing none of it.")
+@click.option("--python", metavar="PATH", help="Look at the environment of this interpreter.")
+@click.option("--env", "folder", metavar="DIR", help="Look at the environment in this folder.")
+@click.option(
+    "--for", "package", metavar="PACKAGE", help="Say which wheel of PACKAGE fits here, and why not the others."
+)
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the result here, too."
+)
+@click.option("--strict", is_flag=True, help="Count notes as findings for the exit code.")
+@format_option()
+def doctor(
+    python: str | None, folder: str | None, package: str | None, json_file: Path | None, strict: bool, shape: str
+) -> int:
+    """Read an environment and its machine from files alone, and say what will fail or silently do nothing.
+
+    Without --python and --env it is the active environment, else the one that trueup is installed in, else that of
+    `python` on PATH. Nothing of it is imported, no Python of it is started.
+
+    \b
+      trueup doctor
+      trueup doctor --python /opt/conda/envs/train/bin/python
+      trueup doctor --env .venv --format json
+
+    \b
+    Exit codes: 0 nothing found but notes, 1 findings, 2 wrong usage, 3 trueup itself failed
+    """
+    if python is not None and folder is not None:
+        raise click.UsageError("--python and --env name the same thing; give one of them")
+    diagnosis = redacted(diagnosed(python, folder, package))
+    write(sys.stdout, presentation(diagnosis, shape))
+    if json_file is not None:
+        save(presentation(diagnosis, "json"), json_file)
+    counted = ("error", "warning", "note") if strict else ("error", "warning")
+    return FINDINGS if any(finding.severity in counted for finding in diagnosis.findings) else 0
+
+
+def diagnosed(python: str | None, folder: str | None, package: str | None = None) -> Diagnosis:
+    """The facts of the environment that was named, judged."""
+    from trueup import __version__
+    from trueup.environment.collecting import collect
+    from trueup.environment.host import Host
+    from trueup.environment.target import TargetError, target_of
+    from trueup.rules import judge_environment
+    from trueup.schema.diagnosis import Diagnosis
+
+    if package is not None:
+        raise click.UsageError("--for is not there yet: wheels are resolved by a coming release")
+    host = Host()
+    try:
+        target = target_of(host, python=python, folder=folder)
+    except TargetError as error:
+        raise click.UsageError(str(error)) from error
+    facts = collect(target, host)
+    return Diagnosis(facts=facts, findings=judge_environment(facts), trueup_version=__version__)
+
+
+def presentation(diagnosis: Diagnosis, shape: str) -> str:
+    """The diagnosis in one of FORMATS."""
+    from trueup.reports import diagnosis as report
+
+    if shape == "text":
+        return report.as_text(diagnosis, width=width_of(sys.stdout), colour=is_coloured(sys.stdout))
+    return {"json": report.as_json, "sarif": report.as_sarif, "html": report.as_html}[shape](diagnosis)
+
+
+def redacted(diagnosis: Diagnosis) -> Diagnosis:
+    """Without tokens and credentials, and with the home folder written `~`, which a shell reads back."""
+    import msgspec
+
+    from trueup.runs.redaction import redacted as without_secrets
+
+    return msgspec.convert(without_secrets(msgspec.to_builtins(diagnosis)), type(diagnosis))
