@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trueup.rules.definition import LogText, Rule, Sighting, within
 from trueup.rules.log_index import Match, TextIndex
-from trueup.rules.log_parts import Part, frames, last_name, parts, place, ranks_of
+from trueup.rules.log_parts import Part, frames, last_name, parts_of, place, ranks_of
 from trueup.rules.log_text import pattern
 from trueup.schema.finding import Confidence, Evidence
 from trueup.schema.layer import LAYERS
@@ -70,11 +70,7 @@ class TextClaims:
 
     def __iter__(self) -> Iterator[Claim]:
         """One claim for each failure and rule of which a text fits; advice is no failure."""
-        hits = {
-            position: list(self._hits(failure))
-            for position, failure in enumerate(self._log.failures)
-            if failure.role != "advice"
-        }
+        hits = self._hits()
         distinct = _distinct_texts(hit for of_failure in hits.values() for hit in of_failure)
         for position, of_failure in hits.items():
             by_rule: dict[str, list[_Hit]] = defaultdict(list)
@@ -83,12 +79,16 @@ class TextClaims:
             for rule_id, of_rule in by_rule.items():
                 yield self._claim(position, of_rule, distinct[rule_id])
 
-    def _hits(self, failure: Failure) -> Iterator[_Hit]:
-        for part in parts(failure):
+    def _hits(self) -> dict[int, list[_Hit]]:
+        """Position of a failure → the texts that stand in it."""
+        positions = {id(failure): position for position, failure in enumerate(self._log.failures)}
+        hits: dict[int, list[_Hit]] = defaultdict(list)
+        for failure, part in parts_of(self._log):
             for said, text in ((True, part.said), (False, part.shown)):
                 for match in self._search(text):
                     if match.rule.id in self._applying and self._counts(match.text, failure, part):
-                        yield _Hit(part, match, said)
+                        hits[positions[id(failure)]].append(_Hit(part, match, said))
+        return hits
 
     def _search(self, text: str) -> tuple[Match, ...]:
         """Logs repeat themselves, so equal texts are searched once."""
@@ -110,9 +110,7 @@ class TextClaims:
         if text not in self._standing:
             wanted = pattern(text)
             self._standing[text] = any(
-                wanted.search(part.said) or wanted.search(part.shown)
-                for failure in self._log.failures
-                for part in parts(failure)
+                wanted.search(part.said) or wanted.search(part.shown) for _, part in parts_of(self._log)
             )
         return self._standing[text]
 

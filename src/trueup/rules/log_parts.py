@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from trueup.rules.log_text import normal
 from trueup.schema.log import Failure, Frame, Log
@@ -47,6 +47,31 @@ def parts(failure: Failure) -> Iterator[Part]:
         yield from parts(cause)
 
 
+def parts_of(log: Log) -> tuple[tuple[Failure, Part], ...]:
+    """All parts of all failures but advice, each with the failure that it belongs to, in the order of the log."""
+    return _parts_of(_Same(log))
+
+
+class _Same:
+    """A log by its identity, since comparing logs by value costs more than what is kept."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.log is self.log
+
+    def __hash__(self) -> int:
+        return id(self.log)
+
+
+@lru_cache(maxsize=1)
+def _parts_of(same: _Same) -> tuple[tuple[Failure, Part], ...]:
+    return tuple(
+        (failure, part) for failure in same.log.failures if failure.role != "advice" for part in parts(failure)
+    )
+
+
 def frames(failure: Failure) -> Iterator[Frame]:
     """All frames, also those that the message quotes and those of the causes."""
     yield from failure.frames
@@ -75,3 +100,8 @@ def shortened(line: str) -> str:
     """One line, cut where it is longer than a person reads."""
     line = " ".join(line.split())
     return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
+
+
+def printed(failure: Failure) -> str:
+    """Type and message as they stand in the log."""
+    return failure.printed

@@ -1,0 +1,1 @@
+"""Rules of what is installed and attached: packages, extensions, compilers, drivers, caches."""

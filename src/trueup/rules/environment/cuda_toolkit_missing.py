@@ -1,0 +1,74 @@
+"""A source build started where there is no CUDA toolkit."""
+
+from __future__ import annotations
+
+from trueup.rules.definition import LogText, Rule
+from trueup.schema.finding import Remedy
+
+RULE = Rule(
+    id="environment/cuda-toolkit-missing",
+    title="Source build started without nvcc or CUDA_HOME",
+    layers=("environment",),
+    severity="error",
+    silent="",
+    cause=(
+        "CUDA code needs nvcc to compile; the driver and the nvidia-* packages of pip hold the runtime without it. "
+        "Mostly "
+        "nobody asked for a build: no wheel fitted, and setup.py went on to compile."
+    ),
+    remedies=(
+        Remedy(
+            id="show-fitting-wheel",
+            kind="install",
+            automatic=False,
+            how="trueup doctor --for flash-attn, which names the wheel that fits this environment and the line to "
+            "install it",
+        ),
+        Remedy(
+            id="install-cuda-toolkit",
+            kind="install",
+            automatic=False,
+            how="conda install -c nvidia \"cuda-toolkit=$(python -c 'import torch; print(torch.version.cuda)')\" "
+            '(or a devel image), then export CUDA_HOME="$CONDA_PREFIX" (or /usr/local/cuda)',
+        ),
+    ),
+    caution="Look first whether a wheel exists for this Python, torch, CUDA and C++ ABI; where none does, that is the "
+    "root.",
+    sources=("https://github.com/Dao-AILab/flash-attention/issues/1736",),
+    log=(
+        LogText(text="CUDA_HOME environment variable is not set", versions="torch any"),
+        LogText(text="was requested, but nvcc was not found", versions="setup.py of flash-attn, apex and alike"),
+        LogText(
+            text="CUDA was not found on the system, please set the CUDA_HOME or the CUDA_PATH",
+            versions="torch 2.4 or newer",
+        ),
+        LogText(text="nvcc not found at <path>. Ensure CUDA path", versions="torch 2.9 or newer"),
+        LogText(text="CUDA_HOME does not exist, unable to compile CUDA op(s)", versions="deepspeed"),
+        LogText(text="Could not find nvcc and default cuda_home=", versions="flashinfer and other JIT builders"),
+        LogText(text="Could not find CUDA installation. Please set CUDA_HOME", versions="JAX and other JIT builders"),
+        LogText(text="Cannot find CUDA_HOME", versions="build scripts"),
+        LogText(text="Could not find NVCC", versions="build scripts"),
+        LogText(text="No CMAKE_CUDA_COMPILER could be found", versions="CMake"),
+        LogText(text="Failed to find nvcc", versions="CMake"),
+        LogText(text="No such file or directory: <path>bin/nvcc", versions="Python, with a wrong CUDA_HOME"),
+        LogText(text="bin/nvcc: No such file or directory", versions="sh"),
+        LogText(text="bin/nvcc: not found", versions="sh"),
+        LogText(text="nvcc: command not found", versions="bash"),
+        LogText(text="nvcc: not found", versions="sh"),
+        LogText(text="nvcc: No such file or directory", versions="sh"),
+        LogText(text="No such file or directory: nvcc", versions="Python"),
+        LogText(text="name bare_metal_version is not defined", versions="setup.py of flash-attn and apex"),
+        LogText(text="cuda_runtime.h: No such file or directory", versions="g++, the toolkit's headers are missing"),
+        LogText(text="cuda_runtime_api.h: No such file or directory", versions="g++"),
+        LogText(text="cuda.h: No such file or directory", versions="gcc, Triton's launcher"),
+        LogText(text="cusparse.h: No such file or directory", versions="g++, toolkit without the math libraries"),
+        LogText(text="cublas_v2.h: No such file or directory", versions="g++, toolkit without the math libraries"),
+        LogText(text="cusolverDn.h: No such file or directory", versions="g++, toolkit without the math libraries"),
+        LogText(
+            text="No CUDA runtime is found, using CUDA_HOME=",
+            strength="supporting",
+            versions="torch any, a warning on machines without a GPU",
+            kinds=("build",),
+        ),
+    ),
+)

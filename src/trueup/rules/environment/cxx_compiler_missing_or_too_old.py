@@ -1,0 +1,112 @@
+"""Inductor or Triton finds no usable host compiler."""
+
+from __future__ import annotations
+
+import re
+
+from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.log_facts import mentions
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Log
+
+COMPILE_ERROR = r"C\+\+ compile error"
+VERSION = re.compile(
+    r"(?:gcc|g\+\+|GCC|GNU)[-/ (]{0,2}(?:version )?(?P<major>\d{1,2})(?:\.\d+)?|gcc-toolset-(?P<toolset>\d+)"
+)
+OLD = 9
+"""gcc below this cannot compile what Inductor writes."""
+
+TOO_OLD = re.compile(
+    r"unrecognized command[- ]line option -std=c\+\+(?:17|20|2a)|C\+\+(?:17|20) or later compatible compiler is "
+    r"required"
+    r"|You need C\+\+(?:17|20) to compile PyTorch|is less than the minimum required version"
+)
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """An old gcc named by what it printed; a current one that fails is another class."""
+    for seen in mentions(log, f"{COMPILE_ERROR}|{TOO_OLD.pattern}"):
+        text = seen.part.said
+        majors = [int(found["major"] or found["toolset"]) for found in VERSION.finditer(text)]
+        old = [major for major in majors if 3 < major < OLD]
+        if not old and not TOO_OLD.search(text):
+            continue
+        return Sighting(
+            message=f"The host compiler{f' (gcc {old[0]})' if old else ''} is too old for the generated C++.",
+            evidence=(seen.evidence(log), *(Evidence(what="gcc", value=major) for major in old[:1])),
+            failure=seen.failure,
+        )
+    return None
+
+
+RULE = Rule(
+    id="environment/cxx-compiler-missing-or-too-old",
+    title="Inductor finds no usable host C++ compiler",
+    layers=("environment", "compile"),
+    severity="error",
+    silent="",
+    cause=(
+        "Inductor and Triton need a host compiler at run time, also for models on a GPU: C++17 for Inductor. Slim "
+        "images "
+        "have none, and old distributions have gcc 8 or earlier."
+    ),
+    remedies=(
+        Remedy(
+            id="install-host-compiler",
+            kind="install",
+            automatic=False,
+            how="apt-get install -y g++ (conda install -c conda-forge gxx); where the default is old, export CC=gcc-11 "
+            "CXX=g++-11",
+        ),
+        Remedy(
+            id="backend-without-compiler",
+            kind="config-edit",
+            automatic=True,
+            how='torch.compile(..., backend="aot_eager"), or no compile',
+        ),
+    ),
+    caution="A current gcc that fails on generated code is a defect of the code generator.",
+    sources=("https://github.com/pytorch/pytorch/issues/130815",),
+    log=(
+        LogText(text="No working C++ compiler found in", versions="torch 2.0 or newer"),
+        LogText(text="InvalidCxxCompiler", versions="torch 2.0 or newer"),
+        LogText(
+            text="Failed to find C compiler. Please specify via CC environment variable", versions="triton 2.1 or newer"
+        ),
+        LogText(text="RuntimeError: Compiler: <name> is not found", versions="torch 2.5 or newer"),
+        LogText(text="No such file or directory: g++", versions="Python"),
+        LogText(text="No such file or directory: gcc", versions="Python"),
+        LogText(text="g++: command not found", versions="bash"),
+        LogText(text="gcc: command not found", versions="bash"),
+        LogText(text="g++: not found", versions="sh"),
+        LogText(text="gcc: not found", versions="sh"),
+        LogText(text="command 'gcc' failed: No such file or directory", versions="setuptools"),
+        LogText(text="command 'g++' failed: No such file or directory", versions="setuptools"),
+        LogText(text="unable to execute 'gcc': No such file or directory", versions="setuptools"),
+        LogText(
+            text="C++17 or later compatible compiler is required to use PyTorch",
+            versions="headers of torch 2.1 or newer",
+        ),
+        LogText(
+            text="The current installed version of <compiler> (<version>) is less than the minimum required version",
+            versions="torch any",
+        ),
+        LogText(
+            text="may be ABI-incompatible with PyTorch! Please use a compiler that is ABI-compatible with GCC",
+            strength="supporting",
+            versions="torch any, a warning",
+        ),
+        LogText(
+            text="C++ compile error",
+            strength="supporting",
+            versions="torch 2.0 or newer; only with an old gcc in the command",
+            not_with=("CppCompileError",),
+        ),
+        LogText(
+            text="Python.h: No such file or directory",
+            strength="supporting",
+            versions="gcc, headers of Python are missing (python3-dev)",
+        ),
+    ),
+    from_log=detect_log,
+)

@@ -1,0 +1,104 @@
+"""An extension and torch were compiled with different ABIs of std::string."""
+
+from __future__ import annotations
+
+from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.log_facts import mentions
+from trueup.rules.symbols import UNDEFINED, MissingSymbol, missing_symbol
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Log
+
+ABIS = {"cxx11": "the new string ABI (C++11)", "old": "the old string ABI"}
+OTHER = {"cxx11": "old", "old": "cxx11"}
+WHEEL_FLAG = {"cxx11": "cxx11abiTRUE", "old": "cxx11abiFALSE"}
+
+
+def detect_log(log: Log) -> Sighting | None:
+    for seen in mentions(log, UNDEFINED):
+        missing = missing_symbol(seen.part.said[: seen.found.end()])
+        if missing is None or not missing.of_torch or missing.string_abi is None:
+            continue
+        torch_abi = OTHER[missing.string_abi]
+        name = missing.distribution or missing.file or "the extension"
+        return Sighting(
+            message=f"{name} was compiled with {ABIS[missing.string_abi]}; the installed torch uses {ABIS[torch_abi]}.",
+            evidence=(seen.evidence(log), Evidence(what="symbol that torch does not export", value=missing.symbol)),
+            remedies=(*exact(missing, WHEEL_FLAG[torch_abi]), *REMEDIES[1:]) if missing.distribution else (),
+            failure=seen.failure,
+        )
+    return None
+
+
+def exact(missing: MissingSymbol, flag: str) -> tuple[Remedy, ...]:
+    """The commands for this package."""
+    name = missing.distribution
+    return (
+        Remedy(
+            id="rebuild-extension",
+            kind="install",
+            automatic=False,
+            how=f"pip install --force-reinstall --no-deps --no-cache-dir --no-build-isolation {name}   "
+            f"(uv pip install --reinstall-package {name} --no-deps --no-cache --no-build-isolation {name}); "
+            f"a ready wheel must say {flag} and the torch that is installed",
+        ),
+    )
+
+
+REMEDIES = (
+    Remedy(
+        id="rebuild-extension",
+        kind="install",
+        automatic=False,
+        how="pip install --force-reinstall --no-deps --no-cache-dir --no-build-isolation PACKAGE, with the torch to "
+        "use "
+        "installed before",
+    ),
+    Remedy(
+        id="show-string-abi",
+        kind="install",
+        automatic=False,
+        how='python -c "import torch; print(torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI)", and a wheel whose '
+        "name "
+        "has the same torch and cxx11abiTRUE or cxx11abiFALSE",
+    ),
+    Remedy(
+        id="uninstall-extension",
+        kind="install",
+        automatic=False,
+        how="pip uninstall PACKAGE, where it is optional or the GPU cannot use it",
+    ),
+)
+
+RULE = Rule(
+    id="environment/extension-cxx11-abi-mismatch",
+    title="CUDA extension and torch use different C++ string ABIs",
+    layers=("environment", "attention"),
+    severity="error",
+    silent="",
+    cause=(
+        "The extension was compiled with one setting of _GLIBCXX_USE_CXX11_ABI and torch with the other, so that they "
+        "name "
+        "the same function differently. Linux wheels of torch changed over with 2.7 (2.6 already for CUDA 12.6, "
+        "aarch64, "
+        "ROCm and XPU), and wheels with a wrong label were published."
+    ),
+    remedies=REMEDIES,
+    caution=(
+        "A symbol without a string in its signature is a matter of torch releases. Weak symbols do not count, nor do "
+        "those of "
+        "c10::cuda where torch is a CPU-only build."
+    ),
+    sources=(
+        "https://github.com/unslothai/unsloth/issues/2925",
+        "https://github.com/pytorch/pytorch/issues/152790",
+        "https://github.com/vllm-project/vllm/issues/13047",
+    ),
+    log=(
+        LogText(
+            text="undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationE",
+            strength="supporting",
+            versions="cut behind the name of the function",
+        ),
+    ),
+    from_log=detect_log,
+)
