@@ -29,8 +29,12 @@ class Clock:
         self.before_step = []
         """Called with the optimizer, before each optimizer step."""
         self.on_limit = []
-        self.counts_backwards = False
-        """A compiled optimizer step calls no hooks: then each backward pass is taken for a step."""
+        """Called before StepsReached is raised."""
+        self.beyond_limit = []
+        """Called when another optimizer step is about to begin although StepsReached was raised."""
+        self.stepped_unseen = lambda: False
+        """Asked before a backward pass and at the end: was there an optimizer step since the last one, without a hook?
+        A compiled optimizer step calls none."""
         self._counts = weakref.WeakKeyDictionary()
 
     def restart(self):
@@ -39,6 +43,9 @@ class Clock:
             self.started = time.perf_counter()
 
     def optimizer_will_step(self, optimizer):
+        if self.limit is not None and self.steps >= self.limit:
+            for listener in self.beyond_limit:
+                listener()
         for listener in self.before_step:
             listener(optimizer)
 
@@ -46,7 +53,6 @@ class Clock:
         """End the step if this optimizer is the first to make it. Raises StepsReached at the limit."""
         made = self._counts.get(optimizer, 0) + 1
         self._counts[optimizer] = made
-        self.counts_backwards = False
         if made > self.steps:
             self._end_step(made)
 
@@ -62,9 +68,13 @@ class Clock:
                 listener()
             raise StepsReached(0)
 
-    def backward_begins(self, roots):
-        if self.counts_backwards and self.backwards:
+    def look_for_unseen_step(self):
+        """End the step if an optimizer has stepped without calling hooks. Raises StepsReached at the limit."""
+        if self.backwards and not self.in_backward and self.stepped_unseen():
             self._end_step(self.steps + 1)
+
+    def backward_begins(self, roots):
+        self.look_for_unseen_step()
         self.in_backward += 1
         if self.in_backward > 1:  # a backward pass inside one: reentrant checkpointing recomputes this way
             return
@@ -86,4 +96,5 @@ class Clock:
     def forget(self):
         """In a forked child: nothing was counted here."""
         self.steps = self.backwards = self.in_backward = 0
+        self.started = time.perf_counter()
         self._counts.clear()

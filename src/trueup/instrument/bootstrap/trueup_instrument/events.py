@@ -14,8 +14,10 @@ HELD = 2000
 class EventFile:
     """Writes events once opened; before that, holds them. Never raises: a full or read-only disk stops the writing."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, faulty=False):
         self.folder = folder
+        self._faulty = faulty
+        """Fail at every event, to prove that the job goes on."""
         self.path = None
         self.failed = None
         self.dropped = 0
@@ -47,7 +49,13 @@ class EventFile:
 
     def write(self, kind, **fields):
         """Append one event; values that JSON does not know are written as their `str`."""
-        line = json.dumps({"t": time.time(), "kind": kind, **fields}, default=str, separators=(",", ":"))
+        try:
+            if self._faulty:
+                raise RuntimeError("fault injected into events")
+            line = json.dumps({"t": time.time(), "kind": kind, **fields}, default=str, separators=(",", ":"))
+        except Exception:  # a value whose `str` fails
+            self.dropped += 1
+            return
         with self._lock:
             if self._descriptor is not None:
                 self._put(line)
@@ -59,6 +67,7 @@ class EventFile:
 
     def forget(self):
         """In a forked child: leave the parent's file alone and hold events again."""
+        self.dropped = 0
         self._lock = threading.RLock()
         descriptor, self._descriptor = self._descriptor, None
         self._held, self.path = [], None

@@ -16,26 +16,37 @@ class FrameWatch:
         self._codes = list(listeners)
         self._listeners = {id(code): listener for code, listener in listeners.items()}
         self._thread = None
+        self.lost = False
+        """True once another profile function took the place of ours: from then on calls were missed."""
 
     def start(self):
         """Begin; returns False, and does nothing, when another profiler is at work."""
         if sys.getprofile() is not None:
             return False
         self._thread = threading.get_ident()
-        listeners = self._listeners
+        listeners, set_profile = self._listeners, sys.setprofile
 
         def profile(frame, event, argument):
             if event == "call":
+                if self._thread is None:  # somebody kept us and put us back after our end
+                    set_profile(None)
+                    return
                 for listener in listeners.get(id(frame.f_code), ()):
                     listener(frame)
+            elif event == "c_call" and argument is set_profile:
+                self.lost = True
 
         self._profile = profile
         sys.setprofile(profile)
         return True
 
     def stop(self):
-        if self._thread == threading.get_ident() and sys.getprofile() is self._profile:
+        if self._thread != threading.get_ident():
+            return
+        lost = self.lost or sys.getprofile() is not self._profile
+        if sys.getprofile() is self._profile:
             sys.setprofile(None)
+        self.lost = lost
         self._thread = None
 
 
@@ -48,6 +59,7 @@ class MonitoringWatch:
     def __init__(self, listeners):
         self._codes = list(listeners)
         self._listeners = {id(code): listener for code, listener in listeners.items()}
+        self.lost = False
 
     def start(self):
         monitoring = sys.monitoring

@@ -32,30 +32,33 @@ class Losses:
 
 
 class Pending:
-    """A value on a device. On a CUDA device it is copied to the host when asked, behind an event, on a side stream.
+    """A value, read at once from a CPU. From a CUDA device it is copied when asked, behind an event, on a side stream.
 
+    The program may change the tensor in place after the backward pass, so that a copy is kept.
     Unverified on a GPU: written from torch.cuda's documentation of events and streams.
     """
 
     def __init__(self, tensor):
-        self.tensor = tensor
         self.event = None
         if tensor.device.type == "cuda":
             cuda = sys.modules["torch"].cuda
+            self.kept = tensor.clone()
             self.event = cuda.Event()
             self.event.record()
+        else:
+            self.kept = float(tensor.item())
 
     def ready(self):
         return self.event is None or self.event.query()
 
     def value(self):
         if self.event is None:
-            return float(self.tensor.item())
+            return self.kept
         cuda = sys.modules["torch"].cuda
-        device = self.tensor.device
+        device = self.kept.device
         stream = SIDE_STREAMS.get(device)
         if stream is None:
             stream = SIDE_STREAMS[device] = cuda.Stream(device=device)
         stream.wait_event(self.event)
         with cuda.stream(stream):
-            return float(self.tensor.item())
+            return float(self.kept.item())

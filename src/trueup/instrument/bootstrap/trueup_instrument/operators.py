@@ -1,43 +1,9 @@
-"""Which operators and device kernels ran during one step: torch's profiler, read without building its tables."""
-
-import sys
+"""Which operators and device kernels ran during one step, out of the profiler's events, without its tables."""
 
 MATMULS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm", "aten::_int_mm")
 REDUCTIONS = ("c10d::allreduce", "c10d::reduce_scatter", "c10d::_reduce_scatter_base")
 RANDOM = ("aten::dropout", "aten::native_dropout", "aten::bernoulli_", "aten::rand_like")
 SDPA = "aten::scaled_dot_product_attention"
-
-
-class Recorder:
-    """torch.autograd.profiler around one step. It is left alone when the user's own profiler is running."""
-
-    def __init__(self):
-        self._profile = None
-        self._result = None
-
-    def start(self):
-        torch = sys.modules["torch"]
-        profiler = torch.autograd.profiler
-        if torch._C._autograd._profiler_enabled() if hasattr(torch._C._autograd, "_profiler_enabled") else False:
-            return False
-        device = {"use_device": "cuda"} if torch.cuda.is_available() else {}
-        self._profile = profiler.profile(use_cpu=True, record_shapes=True, **device)
-        self._profile.__enter__()
-        return True
-
-    def stop(self):
-        profile, self._profile = self._profile, None
-        if profile is None:
-            return
-        torch = sys.modules["torch"]
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        profile.__exit__(None, None, None)
-        self._result = profile.kineto_results
-
-    def read(self):
-        result, self._result = self._result, None
-        return Operators(result.events() if result is not None else [])
 
 
 class Operators:

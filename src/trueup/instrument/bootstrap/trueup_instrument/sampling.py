@@ -6,7 +6,7 @@ see the step through one window (frames, operators, parameters) and add their pa
 
 import time
 
-from trueup_instrument import frames, modules, operators
+from trueup_instrument import frames, modules, operators, recorder
 from trueup_instrument.observers import samples
 from trueup_instrument.schedule import Schedule
 
@@ -53,6 +53,21 @@ class Sampler:
     def after_backward(self, began, ended):
         if self.sample is not None:
             self.sample.backward_ended(began, ended)
+
+    def before_fork(self):
+        """The child is to inherit nothing that is switched on."""
+        if self.sample is not None:
+            self.sample.pause()
+
+    def after_fork(self):
+        if self.sample is not None:
+            self.sample.resume()
+
+    def forget(self):
+        """In a forked child: its parent's sample is not its own."""
+        self.sample = None
+        self.schedule = Schedule(self.clock.limit)
+        self._described = None
 
     def finish(self):
         """The process ends: leave nothing switched on, and describe a model that no sample has described."""
@@ -106,8 +121,9 @@ class Sample:
                     listeners.setdefault(code, []).append(self._guard(name, listener))
         self.watch = frames.watch(listeners)
         self.watching = self._guard("frames", self.watch.start)()
-        self.recorder = operators.Recorder()
+        self.recorder = recorder.Recorder()
         self.recording = self._guard("operators", self.recorder.start)()
+        self.ended = False
         self.started = time.perf_counter()
         self.seconds = 0.0
         self.operators = operators.Operators([])
@@ -125,11 +141,31 @@ class Sample:
         if len(self.backwards) == BACKWARDS_SEEN:
             self.abandon()
 
+    def pause(self):
+        """Switch everything off until `resume`."""
+        if self.ended:
+            return
+        if self.watching:
+            self._guard("frames", self.watch.stop)()
+        if self.recording:
+            self._guard("operators", self.recorder.pause)()
+
+    def resume(self):
+        if self.ended:
+            return
+        if self.watching:
+            self.watching = self._guard("frames", self.watch.start)()
+        if self.recording:
+            self._guard("operators", self.recorder.resume)()
+
     def close(self):
         self.seconds = time.perf_counter() - self.started
         self.abandon()
         if self.recording:
-            self.operators = self._guard("operators", self.recorder.read)() or self.operators
+            seen = self._guard("operators", self.recorder.read)()
+            self.recording = seen is not None
+            self.operators = seen or self.operators
+        self.watching = self.watching and not self.watch.lost
         fields = {"watched": bool(self.watching), "recorded": bool(self.recording)}
         for name, window in self.windows:
             part = self._guard(name, window.fields)()
@@ -140,6 +176,7 @@ class Sample:
 
     def abandon(self):
         """Switch everything off, whatever state it is in."""
+        self.ended = True
         if self.watching:
             self._guard("frames", self.watch.stop)()
         if self.recording:

@@ -12,6 +12,10 @@ HELD = 200
 class Series:
     def __init__(self, write):
         self._write = write
+        self.forget()
+
+    def forget(self):
+        """Nothing was gathered yet."""
         self._count = 0
         self._kept = 0
         self._stride = 1

@@ -33,32 +33,43 @@ class Session:
 
     def __init__(self, folder, what):
         self.role = what
-        self.events = EventFile(folder)
+        self._faults = set(filter(None, os.environ.get(FAULTS, "").split(",")))
+        self.events = EventFile(folder, faulty="events" in self._faults)
         self.imports = importing.ImportHooks()
         self.off = {}
         self.trained = False
         self.in_observer = False
         self.end_reason = "finished"
-        self._faults = set(filter(None, os.environ.get(FAULTS, "").split(",")))
         self._at_end = []
+        self.on_training = []
+        """Called when the first backward pass or optimizer step has made this process a rank."""
+        self.before_fork = []
+        self.after_fork_in_parent = []
+        self.after_fork_in_child = []
+        """Called around os.fork. The child is no rank until it trains; what its parent measured is not its own."""
         self.clock = None
         self.compile_activity = 0
         """Goes up whenever Dynamo starts to compile, or gives up."""
         self.optimizer_compiled = False
-        """A graph with an optimizer's operators was captured: its step may call no hooks."""
+        """A graph with an optimizer's operators was captured: its step calls no hooks."""
         self.process_group = None
         """Backend, world size and rank of torch.distributed's default group, once there is one."""
 
     # -- life --------------------------------------------------------------------------------------------------------
 
     def start(self):
-        from trueup_instrument import observers
+        from trueup_instrument import appliers, observers
 
         self.imports.install()
-        os.register_at_fork(after_in_child=self._forked)
+        os.register_at_fork(
+            before=lambda: _call_all(self.before_fork),
+            after_in_parent=lambda: _call_all(self.after_fork_in_parent),
+            after_in_child=self._forked,
+        )
         atexit.register(self._end)
         if self.role == role.RANK and os.environ.get("RANK") is not None:
             self.open()
+        appliers.attach_all(self)  # first: observers then see what the appliers leave of each call
         observers.attach_all(self)
 
     def open(self):
@@ -95,6 +106,7 @@ class Session:
             if self.role != role.RANK:
                 self.role = role.RANK
             self.open()
+            _call_all(self.on_training)
 
     def at_end(self, function):
         """Call `function()` when the interpreter ends in an orderly way, before the `end` event."""
@@ -104,11 +116,13 @@ class Session:
         """A forked child is no rank until it trains; the parent's events are not its own."""
         self.events.forget()
         self.trained = False
+        self.end_reason = "finished"
         self.role = role.CHILD
-        if self.clock is not None:
-            self.clock.forget()
+        _call_all(self.after_fork_in_child)
 
     def _end(self):
+        if self.off and self.role == role.RANK:  # what failed may have been what opens the file
+            self.open()
         if not self.events.is_open:
             return
         for function in self._at_end:
@@ -126,6 +140,14 @@ class Session:
     def end_now(self):
         """End this process at once, with everything written: the program went on after it was told to end."""
         self._end()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception:  # closed, or its reader is gone
+                pass
+        multiprocessing = sys.modules.get("multiprocessing")
+        for child in multiprocessing.active_children() if multiprocessing is not None else ():
+            child.terminate()  # DataLoader workers, which multiprocessing ends at an orderly exit
         os._exit(0)
 
     # -- events ------------------------------------------------------------------------------------------------------
@@ -171,6 +193,11 @@ class Session:
             origin = origin.tb_next
         where = f" at {os.path.basename(origin.tb_frame.f_code.co_filename)}:{origin.tb_lineno}" if origin else ""
         self.write("observer-off", observer=name, error=f"{type(error).__name__}: {error}{where}"[:500])
+
+
+def _call_all(functions):
+    for function in functions:
+        function()
 
 
 def _number(text):

@@ -20,7 +20,8 @@ LENGTH_KEPT = 400
 LIMIT = re.compile(r"(accumulated_recompile_limit|accumulated_cache_size_limit|recompile_limit|cache_size_limit)")
 CHECKPOINT = "tag_activation_checkpoint"
 HIGHER_ORDER = re.compile(r"[Hh]igher[ -]?[Oo]rder[ -]?[Oo]p(?:erator)?:? `?([\w.]+)`?")
-OPTIMIZER_OPERATORS = ("_foreach_", "addcdiv", "_fused_adam", "_fused_sgd")
+OPTIMIZER_CODE = ("/torch/optim/", "\\torch\\optim\\", "_foreach_", "_fused_adam", "_fused_sgd")
+"""In the text of a graph, which names the file of each operator's code."""
 UNINFORMATIVE = ("Encountered graph break when", "Failed to handle graph break gracefully")
 
 
@@ -95,7 +96,7 @@ class TraceHandler(logging.Handler):
         elif "dynamo_output_graph" in fields:
             payload = getattr(record, "payload", None) or ""
             self._write("graph", fields, checkpoints=payload.count(CHECKPOINT + "("))
-            if any(name in payload for name in OPTIMIZER_OPERATORS):
+            if any(name in payload for name in OPTIMIZER_CODE):
                 self._session.optimizer_compiled = True
         elif "compilation_metrics" in fields:
             self._metrics(fields, fields["compilation_metrics"])

@@ -23,9 +23,12 @@ def attach(session):
         return
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # below it, the profiler prints two lines into the job's output
     _watch_exceptions(session)
-    session.imports.after("torch", session.guarded(NAME, lambda torch: _watch_crashes(session)))
+    stacks = Stacks(session.events.folder)
+    session.imports.after("torch", session.guarded(NAME, lambda torch: stacks.watch()))
     if os.environ.get("RANK") is not None and session.role == role.RANK:
-        session.guarded(NAME, _watch_crashes)(session)
+        session.guarded(NAME, stacks.watch)()
+    session.after_fork_in_child.append(session.guarded(NAME, stacks.forget))
+    session.on_training.append(session.guarded(NAME, stacks.watch))
     session.at_end(session.guarded("memory", lambda: memory.write_peak(session)))
 
 
@@ -83,15 +86,28 @@ def _frames(trace):
     return frames
 
 
-def _watch_crashes(session):
+class Stacks:
     """Stacks on a fatal signal and on demand, into this process's own file. The user's faulthandler is left alone."""
-    if hasattr(session, "stacks") or not hasattr(signal, "SIGRTMIN"):
-        return
-    path = os.path.join(session.events.folder, f"stacks-{os.getpid()}.txt")
-    try:
-        session.stacks = open(path, "w")  # noqa: SIM115 - faulthandler needs it open for the life of the process
-    except OSError:
-        return
-    if not faulthandler.is_enabled():
-        faulthandler.enable(session.stacks, all_threads=True)
-    faulthandler.register(signal.SIGRTMIN + STACK_SIGNAL_OFFSET, session.stacks, all_threads=True, chain=False)
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._file = None
+        self._enabled = False
+        """True when it was us who enabled faulthandler."""
+
+    def watch(self):
+        if self._file is not None or not hasattr(signal, "SIGRTMIN"):
+            return
+        path = os.path.join(self._folder, f"stacks-{os.getpid()}.txt")
+        try:
+            self._file = open(path, "w")  # noqa: SIM115 - faulthandler needs it open for the life of the process
+        except OSError:
+            return
+        if self._enabled or not faulthandler.is_enabled():
+            self._enabled = True
+            faulthandler.enable(self._file, all_threads=True)
+        faulthandler.register(signal.SIGRTMIN + STACK_SIGNAL_OFFSET, self._file, all_threads=True, chain=False)
+
+    def forget(self):
+        """In a forked child: it writes into its parent's file until it trains and gets one of its own."""
+        self._file = None

@@ -1,14 +1,14 @@
 """Optimizer steps, backward passes, losses and tokens: the pulse of the run."""
 
 import os
-import sys
 
-from trueup_instrument import patching
+from trueup_instrument import patching, recorder
 from trueup_instrument.clock import Clock
 from trueup_instrument.losses import Losses
 from trueup_instrument.sampling import Sampler
 from trueup_instrument.series import Series
 from trueup_instrument.shapes import batch_size_of
+from trueup_instrument.written import Written
 
 NAME = "steps"
 
@@ -21,17 +21,17 @@ def attach(session):
     sampler = Sampler(session, clock, limit)
     last_batch = {}
 
+    written = Written(lambda: getattr(session, "optimizers", ()))
+
     def stepped(step, seconds, backwards):
         session.mark_trained()
+        written.forget()
         series.add(seconds, losses.of_step(step), last_batch.pop("tokens", None), backwards)
 
-    def began(roots):
-        session.mark_trained()
-        if session.optimizer_compiled and clock.backwards > 2:
-            clock.counts_backwards = True
-
-    clock.on_backward.append(session.guarded(NAME, losses.add))
-    clock.on_backward.append(session.guarded(NAME, began))
+    clock.stepped_unseen = lambda: session.optimizer_compiled and written.since_remembered()
+    clock.on_backward.append(session.guarded("losses", losses.add))
+    clock.on_backward.append(session.guarded(NAME, lambda roots: session.mark_trained()))
+    clock.after_backward.append(session.guarded(NAME, lambda *_: written.remember()))
     clock.on_step.append(session.guarded(NAME, stepped))
     clock.on_step.append(
         session.guarded("sampling", lambda step, *_: sampler.step_ended(step, last_batch.get("length")))
@@ -40,6 +40,8 @@ def attach(session):
     clock.after_backward.append(session.guarded("sampling", sampler.after_backward))
 
     def finish():
+        clock.limit = None  # too late to end early
+        clock.look_for_unseen_step()
         sampler.finish()
         series.flush()
 
@@ -48,13 +50,32 @@ def attach(session):
 
     session.at_end(session.guarded(NAME, finish))
     clock.on_limit.append(limit_reached)
+    clock.beyond_limit.append(session.end_now)  # the program swallowed StepsReached
 
     def batch_came(batch, *_):
+        clock.look_for_unseen_step()
         size = batch_size_of(batch)
         if size is not None:
             last_batch["tokens"] = last_batch.get("tokens", 0) + size[0]
             last_batch["length"] = size[1]
 
+    session.before_fork.append(session.guarded("sampling", sampler.before_fork))
+    session.after_fork_in_parent.append(session.guarded("sampling", sampler.after_fork))
+
+    def forget():
+        clock.forget()
+        sampler.forget()
+        series.forget()
+        losses.of_step(0)
+        last_batch.clear()
+        written.forget()
+
+    session.after_fork_in_child.append(session.guarded(NAME, forget))
+    session.after_torch(
+        recorder.NAME,
+        "torch.autograd.profiler",
+        lambda module: recorder.UsersProfiler.watch(session, module),
+    )
     session.after_torch(NAME, "torch.optim.optimizer", lambda module: _count_steps(session, clock, module))
     session.after_torch(NAME, "torch.autograd", lambda module: _count_backwards(session, clock, module))
     session.after_torch(NAME, "torch.amp.grad_scaler", lambda module: _follow_scale(session, losses, module))
@@ -71,25 +92,36 @@ def _limit():
 
 
 def _count_steps(session, clock, module):
-    """Global optimizer hooks: present since torch 2.0. Inside code that Dynamo traces they do nothing."""
-    compiler = sys.modules["torch"].compiler
-    is_compiling = getattr(compiler, "is_compiling", lambda: False)
+    """Global optimizer hooks: present since torch 2.0. Inside code that Dynamo traces they do nothing.
 
+    There they must not ask `is_compiling`: Dynamo then keeps frames that it would drop. `comptime` leaves no mark.
+    """
     will_step = session.guarded(NAME, clock.optimizer_will_step)
     stepped = session.guarded(NAME, clock.optimizer_stepped)
+    handles = [
+        module.register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: will_step(optimizer)),
+        module.register_optimizer_step_post_hook(lambda optimizer, args, kwargs: stepped(optimizer)),
+    ]
 
-    def before(optimizer, args, kwargs):
-        if not is_compiling():
-            will_step(optimizer)
+    def dynamo_came(dynamo):
+        comptime = dynamo.comptime
 
-    def after(optimizer, args, kwargs):
-        if not is_compiling():
-            if clock.limit is not None and clock.steps >= clock.limit:  # the program swallowed StepsReached
-                session.end_now()
-            stepped(optimizer)
+        def before(optimizer, args, kwargs):
+            comptime(_nothing, lambda: will_step(optimizer))
 
-    module.register_optimizer_step_pre_hook(before)
-    module.register_optimizer_step_post_hook(after)
+        def after(optimizer, args, kwargs):
+            comptime(_nothing, lambda: stepped(optimizer))
+
+        for handle in handles:
+            handle.remove()
+        module.register_optimizer_step_pre_hook(before)
+        module.register_optimizer_step_post_hook(after)
+
+    session.imports.after("torch._dynamo.comptime", session.guarded(NAME, dynamo_came))
+
+
+def _nothing(context):
+    """What Dynamo does at compile time in place of a hook."""
 
 
 def _count_backwards(session, clock, module):

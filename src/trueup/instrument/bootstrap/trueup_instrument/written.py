@@ -1,0 +1,42 @@
+"""Whether parameters were written to, told from their version counters: a compiled optimizer step calls no hooks."""
+
+from trueup_instrument.observers.samples.parameters import local
+
+WATCHED = 16
+"""Parameters with a gradient that are watched; an optimizer step writes to all of them."""
+
+
+class Written:
+    def __init__(self, optimizers):
+        self._optimizers = optimizers
+        """A function that gives the live optimizers."""
+        self._seen = []
+
+    def remember(self):
+        """The gradients of a backward pass are there: a write from now on is an optimizer's."""
+        self._seen = [(parameter, version(parameter)) for parameter in self._with_gradient()]
+
+    def forget(self):
+        """The writes so far are accounted for."""
+        self._seen = []
+
+    def since_remembered(self):
+        """True when every watched parameter was written to since `remember`."""
+        return bool(self._seen) and all(version(parameter) != seen for parameter, seen in self._seen)
+
+    def _with_gradient(self):
+        found = []
+        for optimizer in self._optimizers():
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        found.append(parameter)
+                        if len(found) == WATCHED:
+                            return found
+        return found
+
+
+def version(parameter):
+    """Goes up with each write in place; that of a DTensor with writes to either of its two tensors."""
+    held = local(parameter)
+    return parameter._version + (held._version if held is not parameter else 0)
