@@ -1,7 +1,8 @@
 """The models of this process: found among the live objects, with their blocks.
 
 A block is one of a row of equal modules: the members of a ModuleList, ModuleDict or Sequential that share a class and
-hold parameters. Wrappers (FSDP1, DDP, activation checkpoint, torch.compile) are looked through.
+hold parameters; a list in a list is no block, its members are. Wrappers (FSDP1, DDP, activation checkpoint,
+torch.compile) are looked through.
 """
 
 import gc
@@ -84,7 +85,7 @@ def _row(module):
         return set()
     rows = {}
     for child in module._modules.values():
-        if child is not None and _is_composed(child):
+        if child is not None and _is_composed(child) and not is_container(child):
             rows.setdefault(class_name(child), []).append(id(child))
     return {key for row in rows.values() if len(row) > 1 for key in row}
 
@@ -92,6 +93,12 @@ def _row(module):
 def _is_list(module):
     nn = sys.modules["torch"].nn
     return isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential))
+
+
+def is_container(module):
+    """A module without a forward of its own (ModuleList, ModuleDict): it is never called, its members are."""
+    nn = sys.modules["torch"].nn
+    return isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict))
 
 
 def _is_composed(module):

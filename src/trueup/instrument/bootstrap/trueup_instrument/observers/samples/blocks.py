@@ -10,6 +10,7 @@ import sys
 
 from trueup_instrument import modules
 from trueup_instrument.frames import innermost_code
+from trueup_instrument.observers.samples import parameters
 
 NAME = "blocks"
 
@@ -53,14 +54,15 @@ class Window:
 
     def fields(self):
         regions = self._regions()
-        took_part = _trained([root for root in self.sample.roots if self._touched(root)])
-        if not took_part and sum(regions.values()):
+        compiled_code_ran = bool(regions) if self.sample.recording else self.sample.session.compile_activity > 0
+        took_part = self._trained_of([root for root in self.sample.roots if self._touched(root)])
+        if not took_part and compiled_code_ran:
             took_part = self._trained_roots()
         status = {}
         for root in took_part:
             # called by a compiled function: no module of it was called from plain Python
             above = None if self._touched(root) else COMPILED
-            self._judge(root, above, bool(regions), status)
+            self._judge(root, above, compiled_code_ran, status)
         outer = self._outer_eager(took_part, status)
         total = compiled = 0
         eager_classes = {}
@@ -101,7 +103,7 @@ class Window:
             state = COMPILED
         elif key in self.entered:
             state = COMPILED if compiled_code_ran else EAGER
-        elif _is_container(module):
+        elif modules.is_container(module):
             state = above if above is not None else IDLE
         else:
             state = IDLE
@@ -132,7 +134,7 @@ class Window:
                 around = any(not name or block.startswith(name + ".") for block in names) if names else module is root
                 if (
                     around
-                    and not _is_container(module)
+                    and not modules.is_container(module)
                     and status.get(id(module)) == EAGER
                     and modules.bare(module) is module
                 ):
@@ -145,22 +147,17 @@ class Window:
     def _touched(self, root):
         return any(id(module) in self.eager or id(module) in self.entered for module in root.modules())
 
+    def _trained_of(self, roots):
+        """Those of `roots` that are trained, when there are such: a teacher or reference model is another matter."""
+        held = parameters.of_optimizers(self.sample.session)
+        trained = [root for root in roots if any(id(p) in held for p in root.parameters())]
+        return trained or [root for root in roots if any(p.requires_grad for p in root.parameters())] or roots
+
     def _trained_roots(self):
         """No module was called from plain Python: a compiled function called them. Those that train took part."""
         return [root for root in self.sample.roots if any(p.grad is not None for p in root.parameters())] or [
             root for root in self.sample.roots if any(p.requires_grad for p in root.parameters())
         ]
-
-
-def _trained(roots):
-    """Those with something to train, where there are such: a frozen teacher's coverage is nobody's request."""
-    return [root for root in roots if any(p.requires_grad for p in root.parameters())] or roots
-
-
-def _is_container(module):
-    """A module without a forward of its own (ModuleList, ModuleDict): it is never called, its members are."""
-    nn = sys.modules["torch"].nn
-    return isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict))
 
 
 def _is_script(module):

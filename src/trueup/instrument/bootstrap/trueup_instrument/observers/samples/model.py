@@ -13,9 +13,7 @@ SHOWN = 40
 def describe(session):
     """The fields of a `model` event, or None when no module holds a parameter that is trained."""
     live = modules.live_modules()
-    held = {
-        id(p): p for optimizer in optimizers_of(session) for group in optimizer.param_groups for p in group["params"]
-    }
+    held = parameters.of_optimizers(session)
     every = modules.roots_of(live)
     roots = trained_roots(every, held)
     if not roots:

@@ -38,5 +38,11 @@ def names_of(roots):
     return names
 
 
+def of_optimizers(session):
+    """id(parameter) → parameter, of all that the live optimizers hold."""
+    optimizers = getattr(session, "optimizers", ())
+    return {id(p): p for optimizer in list(optimizers) for group in optimizer.param_groups for p in group["params"]}
+
+
 def no_grad():
     return sys.modules["torch"].no_grad()
