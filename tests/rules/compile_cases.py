@@ -35,13 +35,13 @@ CASES = [
     positive(
         "compile/data-dependent-branch-graph-break",
         "in every block",
-        broken(graph_break("Data-dependent branching", count=12, kind="gb0170"), fraction=0.6),
+        broken(graph_break("Data-dependent branching", kind="gb0170"), regions_per_step=24),
     ),
     negative("compile/data-dependent-branch-graph-break", "no break", {}),
     positive(
         "compile/scalar-extraction-graph-break",
         "item() in every block",
-        broken(graph_break(ITEM, count=12, kind="gb0124"), fraction=0.97),
+        broken(graph_break(ITEM, kind="gb0124"), regions_per_step=24),
     ),
     positive(
         "compile/scalar-extraction-graph-break",
@@ -53,7 +53,8 @@ CASES = [
         "compile/scalar-extraction-graph-break",
         "an operator whose size is data",
         broken(
-            graph_break("Dynamic shape operator", explanation="Operator `aten.nonzero.default`'s output ...", count=3)
+            graph_break("Dynamic shape operator", explanation="Operator `aten.nonzero.default`'s output ..."),
+            blocks={"total": 12, "compiled": 4},
         ),
         confidence="likely",
     ),
@@ -61,12 +62,15 @@ CASES = [
     positive(
         "compile/pybind-kernel-graph-break",
         "flash-attn before 2.7",
-        broken(graph_break(SKIPPED, explanation=BUILTIN.format("flash_attn_2_cuda.varlen_fwd"), count=12)),
+        broken(graph_break(SKIPPED, explanation=BUILTIN.format("flash_attn_2_cuda.varlen_fwd")), regions_per_step=24),
     ),
     positive(
         "compile/pybind-kernel-graph-break",
         "spelling of torch 2.5",
-        broken(graph_break("Graph break due to unsupported builtin sageattention._qattn.PyCapsule.qk_int8.", count=12)),
+        broken(
+            graph_break("Graph break due to unsupported builtin sageattention._qattn.PyCapsule.qk_int8."),
+            regions_per_step=24,
+        ),
     ),
     negative(
         "compile/pybind-kernel-graph-break",
@@ -96,7 +100,23 @@ CASES = [
     positive(
         "compile/untraceable-python-in-model-code",
         "print in each block",
-        broken(graph_break("Failed to trace builtin operator", explanation="builtin operator `print` ...", count=12)),
+        broken(
+            graph_break("Failed to trace builtin operator", explanation="builtin operator `print` ..."),
+            regions_per_step=24,
+        ),
+    ),
+    positive(
+        "compile/untraceable-python-in-model-code",
+        "at three places",
+        broken(*(graph_break("Failed to trace builtin operator", frame=f"model.py:{line}") for line in (3, 7, 9))),
+    ),
+    positive(
+        "compile/untraceable-python-in-model-code",
+        "at one place, which Dynamo met again while it tried the frames around it",
+        broken(
+            graph_break("logging.Logger method not supported", frame="transformers/modeling_utils.py:4778", count=4)
+        ),
+        severity="note",
     ),
     negative(
         "compile/untraceable-python-in-model-code",

@@ -90,5 +90,16 @@ def first_line(text: str) -> str:
 
 
 def break_severity(record: Record, found: Iterable[GraphBreak]) -> Severity:
-    """A warning when breaks repeat, as per block, or leave part of the model eager; one break costs little."""
-    return "warning" if times(found) >= 3 or partly_eager(record.actual.compile) else "note"
+    """A warning when breaks leave part of the model eager, cut its blocks in pieces or stand at several places.
+
+    How often Dynamo met a break says little: it tries a frame again, and the frames around it, and then breaks anew.
+    """
+    compile = record.actual.compile
+    places = {each.frame or each.at or each.reason for each in found}
+    hurts = len(places) >= 3 or partly_eager(compile) or _in_pieces(compile)
+    return "warning" if hurts else "note"
+
+
+def _in_pieces(compile: Compile) -> bool:
+    """True when more compiled regions run in a step than the model has blocks, and a loss of its own besides."""
+    return compile.blocks.total > 0 and (compile.regions_per_step or 0) > compile.blocks.total + 1

@@ -1,0 +1,54 @@
+"""Attention processors in the style of diffusion models: one object per block, chosen at construction."""
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Processor:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __call__(self, block, x):
+        b, s, d = x.shape
+        q, k, v = block.qkv(x).view(b, s, 3, block.heads, -1).permute(2, 0, 3, 1, 4)
+        return F.scaled_dot_product_attention(q, k, v, scale=self.scale).transpose(1, 2).reshape(b, s, d)
+
+
+class Block(nn.Module):
+    def __init__(self, dim, heads, processor):
+        super().__init__()
+        self.heads = heads
+        self.processor = processor
+        self.norm = nn.LayerNorm(dim)
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.out = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        return x + self.out(self.processor(self, self.norm(x)))
+
+
+class Denoiser(nn.Module):
+    def __init__(self, depth=11, dim=48, heads=4):
+        super().__init__()
+        scales = [0.2 + 0.02 * i for i in range(depth)]
+        self.blocks = nn.ModuleList(Block(dim, heads, Processor(scale)) for scale in scales)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+torch.manual_seed(0)
+model = Denoiser()
+model.blocks = nn.ModuleList(torch.compile(block, backend="aot_eager") for block in model.blocks)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for step in range(10):
+    clean = torch.randn(4, 16, 48)
+    noise = torch.randn_like(clean)
+    loss = F.mse_loss(model(clean + noise), noise)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print(step, loss.item(), flush=True)
