@@ -106,7 +106,7 @@ def _version_written(target: Target) -> str | None:
 
 def _full_version(minor: str, target: Target, base: Path, library: Path) -> str:
     """The version with its patch number, from the first file that knows it."""
-    candidates = [
+    candidates: list[str | None] = [
         _version_written(target),
         _header_version(base, library.name),
         *(name.split("-")[1] for name in names_in(base / "conda-meta") if re.match(r"python-3\.\d", name)),
@@ -122,7 +122,7 @@ def _header_version(base: Path, folder: str) -> str | None:
     for place in (base / "include" / folder, base / "include" / f"{folder}m"):
         found = PATCH_LEVEL.search(text_of(place / "patchlevel.h") or "")
         if found:
-            return str(found[1]).rstrip("+")
+            return found.group(1).rstrip("+")
     return None
 
 

@@ -21,6 +21,8 @@ CUDA_VERSION = re.compile(r"#define\s+(?:CUDA_VERSION|CUDART_VERSION)\s+(\d+)")
 CUDA_FOLDER = re.compile(r"cuda-(\d+\.\d+)")
 TRAILING_VERSION = re.compile(r"-(\d+(?:\.\d+)*)$")
 CMAKE = re.compile(r"cmake-(\d+\.\d+)")
+TRITON_LIBRARY = "library that triton links"
+TRITON_LINKS = re.compile(r"""(?:libraries\s*=\s*\[|-l)['"]?((?:lib)?cuda(?:\.so\.1)?)['"]?\W""")
 DRIVER_LIBRARY = re.compile(rb"/[^\0\n]{1,400}/libcuda\.so(?:\.1)?(?=\0)")
 UNREGISTERED = (
     "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/wsl/lib", "/.singularity.d/libs", "/opt/nvidia/lib64",
@@ -38,7 +40,7 @@ def tools(host: Host, prefix: Path, machine: str | None, packages: Iterable[Path
             found[name] = tool
     found |= _cuda(host, prefix)
     found |= _libraries(host, machine)
-    found |= _triton_assemblers(packages)
+    found |= _triton(packages)
     return found
 
 
@@ -218,10 +220,15 @@ def _driver_library(host: Host) -> dict[str, Tool]:
     return found
 
 
-def _triton_assemblers(packages: Iterable[Path]) -> dict[str, Tool]:
-    """The `ptxas` inside Triton, and the second one for Blackwell, wherever the release keeps them."""
+def _triton(packages: Iterable[Path]) -> dict[str, Tool]:
+    """The `ptxas` inside Triton and the second one for Blackwell, and which name of the driver's library it links."""
     found: dict[str, Tool] = {}
     for folder in packages:
+        for source in ("triton/backends/nvidia/driver.py", "triton/common/build.py"):
+            linked = TRITON_LINKS.search(text_of(folder / source) or "")
+            if linked and TRITON_LIBRARY not in found:
+                library = linked[1] if ".so" in linked[1] else f"lib{linked[1]}.so"
+                found[TRITON_LIBRARY] = Tool(name=library, path=str(folder / source))
         for place in ("triton/backends/nvidia/bin", "triton/common/../third_party/cuda/bin"):
             for name in ("ptxas", "ptxas-blackwell"):
                 path = folder / place / name

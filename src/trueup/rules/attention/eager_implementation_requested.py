@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
+from trueup.rules.environment_facts import said
 from trueup.rules.facts import applied, asked, percent, switched
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
@@ -26,6 +28,19 @@ def detect(record: Record) -> Sighting | None:
     )
 
 
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    found = [
+        each for each in environment.settings if each.name == "model.attn_implementation" and each.value == "eager"
+    ]
+    if not found:
+        return None
+    return Sighting(
+        message="A model configuration in the working folder asks for eager attention.",
+        evidence=tuple(said(each, "attention implementation requested") for each in found),
+        confidence="likely",
+    )
+
+
 RULE = Rule(
     id="attention/eager-implementation-requested",
     title="Configuration asks for eager attention and overrides the fused default",
@@ -45,4 +60,5 @@ RULE = Rule(
         "Right where attention weights are outputs that are needed, or where the model has no other implementation."
     ),
     from_record=detect,
+    from_environment=detect_in_environment,
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from trueup.rules.breaks import break_evidence, breaks, times
 from trueup.rules.compilation import compile_asked, coverage, partly_eager
-from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import applied, errors
+from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import asks_for_compile, asks_for_fsdp, configured, said
+from trueup.rules.facts import applied, errors, is_on
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
@@ -31,6 +33,20 @@ def detect(record: Record) -> Sighting | None:
     )
 
 
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    compiled, sharded = asks_for_compile(environment), asks_for_fsdp(environment)
+    version, originals = configured(environment, "fsdp_version"), configured(environment, "fsdp_use_orig_params")
+    if compiled is None or sharded is None or originals is None or is_on(originals.value):
+        return None
+    if version is not None and version.value != "1":
+        return None
+    return Sighting(
+        message="FSDP1 is set to flatten parameters (use_orig_params off) and torch.compile to compile them.",
+        evidence=(said(originals), said(sharded), said(compiled)),
+        confidence="likely",
+    )
+
+
 RULE = Rule(
     id="compile/fsdp1-flattened-parameters",
     title="Compile needs FSDP1 with use_orig_params",
@@ -52,4 +68,9 @@ RULE = Rule(
     sources=("https://github.com/huggingface/transformers/issues/24641",),
     explains=("compile/requested-and-not-applied",),
     from_record=detect,
+    log=(
+        LogText(text="Dynamo only supports FSDP with use_orig_params=True", versions="torch 2.0 and newer"),
+        LogText(text="FSDP with use_orig_params=False", versions="torch 2.7 and newer, type of a graph break"),
+    ),
+    from_environment=detect_in_environment,
 )

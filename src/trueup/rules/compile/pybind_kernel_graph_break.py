@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from trueup.rules.break_logs import break_line
 from trueup.rules.breaks import break_evidence, break_severity, breaks, extension_function, times
 from trueup.rules.compilation import effect
 from trueup.rules.definition import Rule, Sighting
+from trueup.rules.environment_facts import asks_for_compile, install, installed_as, said, version_of
 from trueup.rules.facts import listed
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 
@@ -20,6 +24,28 @@ def detect(record: Record) -> Sighting | None:
         f"{effect(record.actual.compile)}.",
         evidence=break_evidence(found),
         severity=break_severity(record, found),
+    )
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """A break at a function of a C++ extension, which the text names."""
+    seen = break_line(log, "extension")
+    if seen is None:
+        return None
+    return seen.sighting(log, f"The graph breaks at {extension_function(seen.told)}, which Dynamo cannot look into.")
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    asked, flash = asks_for_compile(environment), version_of(environment, "flash-attn")
+    if asked is None or flash is None or flash.release[:2] >= (2, 7):
+        return None
+    return Sighting(
+        message=f"torch.compile is asked for, and flash-attn {flash} is called in a way that breaks its graphs.",
+        evidence=(installed_as(environment.packages["flash-attn"]), said(asked, "torch.compile asked for")),
+        confidence="likely",
+        remedies=(
+            install(environment, "flash-attn>=2.7", options="--no-deps --no-build-isolation", id="upgrade-flash-attn"),
+        ),
     )
 
 
@@ -54,4 +80,6 @@ RULE = Rule(
         "https://github.com/thu-ml/SageAttention/issues/73",
     ),
     from_record=detect,
+    from_log=detect_log,
+    from_environment=detect_in_environment,
 )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import torch_version
 from trueup.rules.log_facts import mention, passes
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
@@ -63,6 +67,71 @@ def unmappable(log: Log) -> Sighting | None:
     )
 
 
+VARIABLES = {"inductor cache": "TORCHINDUCTOR_CACHE_DIR", "triton cache": "TRITON_CACHE_DIR"}
+LEAST_FREE = 100 * 1000**2
+"""Bytes; one compiled model of a few blocks takes tens of megabytes."""
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    if torch_version(environment) is None:
+        return None
+    has_triton = any(name.endswith("triton") for name in environment.packages)
+    purposes = ["inductor cache", *(["triton cache"] if has_triton else [])]
+    found = {name: reason for name in purposes if (reason := _trouble(environment.folders.get(name, {})))}
+    if not found:
+        return None
+    name, reason = next(iter(found.items()))
+    folder = environment.folders[name]
+    return Sighting(
+        message=f"The {name} {folder.get('path')} {reason}.",
+        evidence=tuple(
+            Evidence(
+                what=f"{each} (set by {environment.folders[each].get('set_by')})",
+                value=why,
+                at=environment.folders[each].get("path"),
+            )
+            for each, why in found.items()
+        ),
+        remedies=tuple(
+            Remedy(
+                id=VARIABLES[each].lower().replace("_", "-"),
+                kind="env-var",
+                automatic=False,
+                how=f"export {VARIABLES[each]}={_elsewhere(environment, each)}",
+            )
+            for each in found
+        ),
+    )
+
+
+def _trouble(folder: dict[str, Any]) -> str | None:
+    if folder.get("responds") is False:
+        return f"lies on a {folder.get('filesystem')} file system that does not answer"
+    if folder.get("read_only"):
+        return "lies on a file system that is mounted read-only"
+    if folder.get("writable") is False:
+        return (
+            "is not writable for this user"
+            if folder.get("exists")
+            else f"cannot be made: {folder.get('nearest')} is not writable"
+        )
+    if folder.get("noexec"):
+        return "lies on a file system mounted noexec, from which no compiled code is loaded"
+    free = folder.get("free_bytes")
+    if isinstance(free, int) and free < LEAST_FREE:
+        return f"has {free / 1e6:.0f} MB left"
+    return None
+
+
+def _elsewhere(environment: Environment, purpose: str) -> str:
+    """A folder that would do, among those that were looked at."""
+    for name in ("tmp", "hugging face cache", "torch extensions"):
+        folder = environment.folders.get(name, {})
+        if folder.get("path") and folder.get("writable") and _trouble(folder) is None:
+            return f"{folder['path']}/{purpose.replace(' ', '_')}"
+    return "a folder on a local disk that is writable and mounted with exec"
+
+
 RULE = Rule(
     id="environment/compile-cache-directory-unusable",
     title="Compile cache directory is not writable or not executable",
@@ -104,4 +173,5 @@ RULE = Rule(
         ),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

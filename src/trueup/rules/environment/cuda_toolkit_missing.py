@@ -2,8 +2,48 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import LogText, Rule
-from trueup.schema.finding import Remedy
+from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import builds_at_run_time, toolkit, torch_cuda
+from trueup.schema.environment import Environment
+from trueup.schema.finding import Evidence, Remedy
+
+PREBUILT = ("flashinfer-cubin", "flashinfer-jit-cache")
+"""With these FlashInfer brings its kernels compiled."""
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    cuda = torch_cuda(environment)
+    needing = [
+        package
+        for package in builds_at_run_time(environment)
+        if not (
+            package.name in ("flashinfer-python", "sglang") and any(name in environment.packages for name in PREBUILT)
+        )
+    ]
+    if cuda is None or toolkit(environment) is not None or not needing:
+        return None
+    home = environment.tools.get("cuda toolkit")
+    return Sighting(
+        message=f"{needing[0].name} compiles CUDA code on this machine, and there is no nvcc.",
+        evidence=(
+            *(Evidence(what=f"{package.name} installed", value=package.version) for package in needing),
+            Evidence(
+                what="nvcc on PATH, in CUDA_HOME or /usr/local/cuda", value="none", at=home.path if home else None
+            ),
+            Evidence(what="CUDA of torch", value=cuda),
+        ),
+        confidence="likely",
+        severity="warning",
+        remedies=(
+            Remedy(
+                id="install-cuda-toolkit",
+                kind="install",
+                automatic=False,
+                how=f"install the CUDA {cuda} toolkit and export CUDA_HOME=/usr/local/cuda-{cuda}",
+            ),
+        ),
+    )
+
 
 RULE = Rule(
     id="environment/cuda-toolkit-missing",
@@ -71,4 +111,5 @@ RULE = Rule(
             kinds=("build",),
         ),
     ),
+    from_environment=detect_in_environment,
 )

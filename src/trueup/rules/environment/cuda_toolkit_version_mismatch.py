@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import builds_at_run_time, toolkit, torch_cuda
 from trueup.rules.log_facts import mention
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
@@ -67,6 +69,38 @@ REMEDIES = (
     ),
 )
 
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    cuda, chosen = torch_cuda(environment), toolkit(environment)
+    if cuda is None or chosen is None or chosen.version is None or _major(chosen.version) == _major(cuda):
+        return None
+    fitting = [
+        tool
+        for name, tool in environment.tools.items()
+        if name.startswith("cuda toolkit ") and tool.version and _major(tool.version) == _major(cuda)
+    ]
+    building = builds_at_run_time(environment)
+    how = (
+        f"export CUDA_HOME={fitting[-1].path} PATH={fitting[-1].path}/bin:$PATH"
+        if fitting
+        else f"install the CUDA {cuda} toolkit and export CUDA_HOME=/usr/local/cuda-{cuda}"
+    )
+    return Sighting(
+        message=f"The CUDA toolkit that builds would use is {chosen.version}; torch was built with CUDA {cuda}.",
+        evidence=(
+            Evidence(what="CUDA toolkit", value=chosen.version, at=chosen.path),
+            Evidence(what="CUDA of torch", value=cuda),
+            *(Evidence(what="compiles when it runs", value=f"{each.name} {each.version}") for each in building),
+        ),
+        severity="warning" if building else "note",
+        remedies=(Remedy(id="choose-cuda-home", kind="env-var", automatic=False, how=how),),
+    )
+
+
+def _major(version: str) -> str:
+    return version.partition(".")[0]
+
+
 RULE = Rule(
     id="environment/cuda-toolkit-version-mismatch",
     title="nvcc and torch come from different CUDA majors",
@@ -110,4 +144,5 @@ RULE = Rule(
         ),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import as_version, asks_for_compile, said, torch_version, variable
 from trueup.rules.log_facts import mentions
+from trueup.schema.environment import Environment, Tool
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
@@ -36,6 +38,52 @@ def detect_log(log: Log) -> Sighting | None:
             evidence=(seen.evidence(log), *(Evidence(what="gcc", value=major) for major in old[:1])),
             failure=seen.failure,
         )
+    return None
+
+
+OLDEST = 9
+"""GCC with the C++17 that Inductor's code uses; gcc 8 fails on parts of it."""
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    """Inductor takes CXX, else g++; clang++ only when CXX names it. Triton takes CC, gcc or clang."""
+    if torch_version(environment) is None or not (environment.platform or "").startswith("Linux"):
+        return None
+    chosen, asked = variable(environment, "CXX"), asks_for_compile(environment)
+    compiler = environment.tools.get("CXX" if chosen else "g++")
+    trouble = _trouble(compiler, None if chosen is None else chosen.value)
+    if trouble is None:
+        return None
+    return Sighting(
+        message=f"torch.compile cannot build its C++ code here: {trouble}.",
+        evidence=(
+            *((said(chosen),) if chosen else ()),
+            Evidence(
+                what="C++ compiler",
+                value="none" if compiler is None else compiler.version,
+                at=None if compiler is None else compiler.path,
+            ),
+            *((said(asked, "torch.compile asked for"),) if asked else ()),
+        ),
+        severity="warning" if asked else "note",
+        remedies=(
+            Remedy(
+                id="install-cxx-compiler",
+                kind="install",
+                automatic=False,
+                how="apt-get install g++ (or dnf install gcc-c++, conda install gxx); export CXX where it is not g++",
+            ),
+        ),
+    )
+
+
+def _trouble(compiler: Tool | None, chosen: str | None) -> str | None:
+    if compiler is None:
+        return f"CXX names {chosen}, which is not there" if chosen else "there is no g++ on PATH and CXX is not set"
+    version = as_version(compiler.version)
+    is_gcc = "clang" not in (compiler.path or "")
+    if is_gcc and version is not None and version.major < OLDEST:
+        return f"{compiler.name} is {compiler.version}, and it takes {OLDEST} or newer"
     return None
 
 
@@ -109,4 +157,5 @@ RULE = Rule(
         ),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import install, installed_as, torch_version
 from trueup.rules.log_facts import mention, mentions
+from trueup.rules.requirements import Unmet, unmet
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
@@ -76,6 +79,50 @@ REMEDIES = (
     ),
 )
 
+
+INDEX = "https://download.pytorch.org/whl"
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    torch = environment.packages.get("torch")
+    found = [each for each in unmet(environment) if each.name == "torch" and each.installed is not None]
+    if torch is None or not found:
+        return None
+    first = found[0]
+    exact = sorted({each.requirement for each in found if "==" in each.requirement})
+    more = f", and so do {len(found) - 1} more packages with pins of their own" if len(found) > 1 else ""
+    contradiction = f" No torch satisfies all of them: {', '.join(exact)}." if len(exact) > 1 else ""
+    return Sighting(
+        message=(
+            f"{first.package.name} {first.package.version} needs {first.requirement}, "
+            f"torch {torch.version} is installed{more}.{contradiction}"
+        ),
+        evidence=(
+            installed_as(torch),
+            *(
+                Evidence(what=f"{each.package.name} {each.package.version} requires", value=each.requirement)
+                for each in found
+            ),
+        ),
+        remedies=tuple(_remedies(environment, found, exact)),
+    )
+
+
+def _remedies(environment: Environment, found: list[Unmet], exact: list[str]) -> list[Remedy]:
+    local = str(torch_version(environment) or "").partition("+")[2]
+    options = f"--index-url {INDEX}/{local}" if local else ""
+    wanted = exact if len(exact) == 1 else [found[0].requirement]
+    moved = install(environment, *wanted, options=options, id="install-pinned-torch")
+    kept = install(
+        environment,
+        *(each.package.name for each in found),
+        f"torch=={torch_version(environment)}",
+        options="--upgrade",
+        id="upgrade-what-pins-torch",
+    )
+    return [moved, kept]
+
+
 RULE = Rule(
     id="environment/dependency-resolution-replaces-torch",
     title="Installing a package silently replaced torch",
@@ -106,4 +153,5 @@ RULE = Rule(
         ),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

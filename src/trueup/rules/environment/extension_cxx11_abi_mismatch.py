@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.extension_facts import broken_extensions, missing_symbols, rebuilt
 from trueup.rules.log_facts import mentions
 from trueup.rules.symbols import UNDEFINED, MissingSymbol, missing_symbol
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
@@ -69,6 +71,33 @@ REMEDIES = (
     ),
 )
 
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    torch = environment.torch
+    if torch is None or torch.string_abi is None:
+        return None
+    found = [
+        (extension, symbols)
+        for extension, symbols in broken_extensions(environment)
+        if extension.string_abi in ("cxx11", "old") and extension.string_abi != torch.string_abi
+    ]
+    if not found:
+        return None
+    first, symbols = found[0]
+    more = f", and {len(found) - 1} more files do" if len(found) > 1 else ""
+    return Sighting(
+        message=(
+            f"{first.file} uses the {first.string_abi} string ABI, torch {torch.version} the {torch.string_abi} one: "
+            f"{len(symbols)} of its symbols are missing{more}."
+        ),
+        evidence=(
+            Evidence(what="string ABI of torch", value=torch.string_abi),
+            *missing_symbols(found),
+        ),
+        remedies=rebuilt(environment, [extension for extension, _ in found]),
+    )
+
+
 RULE = Rule(
     id="environment/extension-cxx11-abi-mismatch",
     title="CUDA extension and torch use different C++ string ABIs",
@@ -101,4 +130,5 @@ RULE = Rule(
         ),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import torch_version
+from trueup.rules.extension_facts import Claim, broken_extensions, claims, missing_symbols, rebuilt
 from trueup.rules.log_facts import mentions
 from trueup.rules.symbols import UNDEFINED, distribution_of, missing_symbol
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
@@ -91,6 +94,55 @@ REMEDIES = (
     ),
 )
 
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    torch = environment.torch
+    if torch is None:
+        return None
+    other_abi = {"cxx11": "old", "old": "cxx11"}.get(torch.string_abi or "")
+    found = [
+        (extension, symbols)
+        for extension, symbols in broken_extensions(environment)
+        if extension.string_abi is None or extension.string_abi != other_abi
+    ]
+    if not found:
+        return _by_name(environment)
+    first, symbols = found[0]
+    built = f", which fits torch {first.built_for_torch}," if first.built_for_torch else ""
+    more = f" {len(found) - 1} more files are alike." if len(found) > 1 else ""
+    return Sighting(
+        message=f"{first.file}{built} misses {len(symbols)} symbols in torch {torch.version}.{more}",
+        evidence=(
+            Evidence(what="torch installed", value=torch.version),
+            *missing_symbols(found),
+        ),
+        remedies=rebuilt(environment, [extension for extension, _ in found]),
+    )
+
+
+def _by_name(environment: Environment) -> Sighting | None:
+    """By the name of the wheel, which is a claim of its publisher: only where no compiled file could be checked."""
+    torch = torch_version(environment)
+    checked = {extension.package for extension in environment.extensions}
+    wrong: list[Claim] = [
+        claim
+        for claim in claims(environment)
+        if torch is not None and claim.torch != f"{torch.major}.{torch.minor}" and claim.package.name not in checked
+    ]
+    if not wrong:
+        return None
+    claim = wrong[0]
+    return Sighting(
+        message=(
+            f"{claim.package.name} {claim.package.version} was published for torch {claim.torch}; "
+            f"torch {torch} is installed."
+        ),
+        evidence=tuple(Evidence(what=f"wheel of {each.package.name}", value=each.text) for each in wrong),
+        confidence="likely",
+        severity="warning",
+    )
+
+
 RULE = Rule(
     id="environment/extension-torch-version-mismatch",
     title="CUDA extension compiled for a different torch release",
@@ -138,4 +190,5 @@ RULE = Rule(
         ),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

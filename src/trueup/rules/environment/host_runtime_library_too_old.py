@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import install
 from trueup.rules.log_facts import mention
 from trueup.rules.symbols import FILE, distribution_of
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
@@ -59,6 +61,48 @@ NEWER_IMAGE = Remedy(
     how="a newer base image (Ubuntu 22.04 has glibc 2.35); never copy a foreign glibc in",
 )
 
+
+LAST_FLASH_FOR_OLD_GLIBC = "flash-attn==2.7.4.post1"
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    found = [extension for extension in environment.extensions if extension.missing_versions]
+    if not found:
+        return None
+    wanted = sorted({version for extension in found for version in extension.missing_versions})
+    tools = environment.tools
+    offered = [
+        Evidence(what=f"{name} of this machine", value=tools[name].version, at=tools[name].path)
+        for name in ("glibc", "libstdc++")
+        if name in tools
+    ]
+    return Sighting(
+        message=f"{found[0].file} needs {', '.join(wanted[:3])}, which this machine does not have.",
+        evidence=(
+            *(Evidence(what="needs", value=", ".join(each.missing_versions), at=each.file) for each in found[:5]),
+            *offered,
+        ),
+        remedies=tuple(_remedies(environment, wanted, {extension.package for extension in found})),
+    )
+
+
+def _remedies(environment: Environment, wanted: list[str], packages: set[str | None]) -> list[Remedy]:
+    if any(version.startswith("GLIBC_") for version in wanted):
+        if "flash-attn" in packages:
+            return [
+                install(
+                    environment,
+                    LAST_FLASH_FOR_OLD_GLIBC,
+                    options="--no-deps --no-build-isolation",
+                    id="flash-attn-of-older-base",
+                )
+            ]
+        return []
+    prefix = environment.prefix or "PREFIX"
+    how = f"conda install -p {prefix} -c conda-forge libstdcxx-ng, then export LD_LIBRARY_PATH={prefix}/lib"
+    return [Remedy(id="newer-libstdcxx", kind="install", automatic=False, how=how)]
+
+
 RULE = Rule(
     id="environment/host-runtime-library-too-old",
     title="Wheel needs newer glibc or libstdc++ than the host has",
@@ -82,4 +126,5 @@ RULE = Rule(
         ),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

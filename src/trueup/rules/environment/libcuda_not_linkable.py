@@ -2,8 +2,55 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import LogText, Rule
-from trueup.schema.finding import Remedy
+from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import variable
+from trueup.schema.environment import Environment
+from trueup.schema.finding import Evidence, Remedy
+
+OUTSIDE = "libcuda.so.1 outside of the loader's cache"
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    triton = next(
+        (environment.packages[name] for name in ("triton", "pytorch-triton") if name in environment.packages), None
+    )
+    if triton is None or environment.driver is None or variable(environment, "TRITON_LIBCUDA_PATH"):
+        return None
+    tools = environment.tools
+    outside, registered = tools.get(OUTSIDE), tools.get("libcuda.so.1")
+    linked = tools.get("library that triton links")
+    if outside is not None and outside.path:
+        folder = outside.path.rpartition("/")[0]
+        trouble = f"libcuda.so.1 stands in {folder}, which is not in the loader's cache that Triton asks"
+        searched = variable(environment, "LD_LIBRARY_PATH")
+        if searched is not None and folder in searched.value.split(":"):
+            return None
+    elif registered is not None and registered.path and linked is not None and linked.name == "libcuda.so":
+        folder = registered.path.rpartition("/")[0]
+        trouble = f"Triton {triton.version} links libcuda.so, and {folder} holds libcuda.so.1 only"
+        if "libcuda.so" in tools:
+            return None
+    else:
+        return None
+    return Sighting(
+        message=f"Triton will not find the driver's library: {trouble}.",
+        evidence=(
+            Evidence(what="driver", value=environment.driver),
+            Evidence(what="libcuda", value=folder),
+            Evidence(what="triton installed", value=triton.version),
+        ),
+        confidence="likely",
+        remedies=(
+            Remedy(id="register-libcuda", kind="config-edit", automatic=False, how=_how(folder, outside is not None)),
+        ),
+    )
+
+
+def _how(folder: str, unregistered: bool) -> str:
+    if unregistered:
+        return f"export TRITON_LIBCUDA_PATH={folder}, or: echo {folder} > /etc/ld.so.conf.d/cuda.conf && ldconfig"
+    return f"ln -s libcuda.so.1 {folder}/libcuda.so"
+
 
 RULE = Rule(
     id="environment/libcuda-not-linkable",
@@ -46,4 +93,5 @@ RULE = Rule(
         LogText(text="libcuda.so cannot be found", versions="triton 3.x"),
         LogText(text="Please create a symlink of libcuda.so to any of the files", versions="triton 2.1 or newer"),
     ),
+    from_environment=detect_in_environment,
 )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import asks_for_flash, gpus_with, install, said, torch_cuda, torch_version
 from trueup.rules.log_facts import mention
+from trueup.rules.requirements import unmet
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
@@ -23,6 +26,38 @@ def detect_log(log: Log) -> Sighting | None:
         confidence="likely",
         severity="warning",
         failure=missed.failure,
+    )
+
+
+WITH_WHEELS = ((2, 6), (2, 10))
+"""First and last torch with official flash-attn 2.8.3 wheels, read in its publish matrix in 2026-08."""
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    torch = torch_version(environment)
+    if torch is None or torch_cuda(environment) is None or "flash-attn" in environment.packages:
+        return None
+    asked = asks_for_flash(environment)
+    required = [each for each in unmet(environment) if each.name == "flash-attn"]
+    first, last = WITH_WHEELS
+    if (asked is None and not required) or first <= (torch.major, torch.minor) <= last:
+        return None
+    return Sighting(
+        message=(
+            f"flash-attn is asked for and not installed, and no official wheel exists for torch "
+            f"{torch.major}.{torch.minor}: they end at {last[0]}.{last[1]}."
+        ),
+        evidence=(
+            *((said(asked, "attention asked for"),) if asked else ()),
+            *(Evidence(what=f"{each.package.name} requires", value=each.requirement) for each in required),
+            *(Evidence(what="GPU", value=gpu.name) for gpu in gpus_with(environment, (8, 0))[:1]),
+        ),
+        confidence="likely",
+        severity="warning",
+        remedies=(
+            Remedy(id="use-sdpa", kind="config-edit", automatic=False, how='attn_implementation="sdpa"'),
+            install(environment, "flash-attn", options="--no-build-isolation", id="build-flash-attn"),
+        ),
     )
 
 
@@ -78,4 +113,5 @@ RULE = Rule(
         ),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from trueup.rules.cuda_support import FIRST_CUDA, first_cuda
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import (
+    as_version,
+    builds_at_run_time,
+    capability,
+    said,
+    toolkit,
+    torch_cuda,
+    variable,
+)
 from trueup.rules.log_facts import mention
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
@@ -60,6 +71,37 @@ REMEDIES = (
     ),
 )
 
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    chosen = toolkit(environment)
+    version = as_version(chosen.version) if chosen else None
+    if chosen is None or version is None or torch_cuda(environment) is None:
+        return None
+    wanted = {number: f"{gpu.name}" for gpu in environment.gpus if (number := capability(gpu)) is not None}
+    listed = variable(environment, "TORCH_CUDA_ARCH_LIST")
+    if listed is not None:
+        names = {f"{major}.{minor}": (major, minor) for major, minor in FIRST_CUDA}
+        words = listed.value.replace(";", " ").replace("+PTX", "").split()
+        wanted = {names[word.rstrip("af")]: listed.name for word in words if word.rstrip("af") in names}
+    unknown = [(number, needed) for number in wanted if (needed := first_cuda(number)) and version < needed]
+    if not unknown:
+        return None
+    number, needed = unknown[0]
+    building = builds_at_run_time(environment)
+    return Sighting(
+        message=(
+            f"nvcc {chosen.version} cannot compile for {number[0]}.{number[1]} ({wanted[number]}), "
+            f"which needs CUDA {needed}."
+        ),
+        evidence=(
+            Evidence(what="CUDA toolkit", value=chosen.version, at=chosen.path),
+            *((said(listed),) if listed else ()),
+            *(Evidence(what="compiles when it runs", value=f"{each.name} {each.version}") for each in building),
+        ),
+        severity="warning" if building or listed else "note",
+    )
+
+
 RULE = Rule(
     id="environment/nvcc-unsupported-gpu-architecture",
     title="nvcc too old for the requested GPU architecture",
@@ -81,4 +123,5 @@ RULE = Rule(
         LogText(text="is not defined for option 'gpu-architecture'", versions="nvcc"),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

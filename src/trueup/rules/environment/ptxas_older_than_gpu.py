@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from packaging.version import Version
+
+from trueup.rules.cuda_support import first_cuda
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import as_version, capability, gpu_evidence, install, variable
 from trueup.rules.log_facts import mention
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
@@ -22,6 +27,36 @@ def detect_log(log: Log) -> Sighting | None:
         evidence=(seen.evidence(log), Evidence(what="architecture asked for", value=arch)),
         failure=seen.failure,
     )
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    for gpu in environment.gpus:
+        number, has_second = capability(gpu), "triton ptxas-blackwell" in environment.tools
+        suffix = "-blackwell" if has_second and number is not None and number >= (10, 0) else ""
+        path = f"TRITON_PTXAS{suffix.upper().replace('-', '_')}_PATH"
+        ptxas, needed = environment.tools.get(f"triton ptxas{suffix}"), first_cuda(number)
+        version = as_version(ptxas.version) if ptxas else None
+        if ptxas is None or version is None or needed is None or version >= needed or variable(environment, path):
+            continue
+        return Sighting(
+            message=f"The ptxas in Triton is of CUDA {ptxas.version}; {gpu.name} needs one of CUDA {needed} or newer.",
+            evidence=(Evidence(what=ptxas.name, value=ptxas.version, at=ptxas.path), *gpu_evidence([gpu])),
+            remedies=(
+                *_of_toolkit(environment, path, needed),
+                install(environment, "triton", options="--upgrade", id="upgrade-triton"),
+            ),
+        )
+    return None
+
+
+def _of_toolkit(environment: Environment, name: str, needed: Version) -> tuple[Remedy, ...]:
+    """The assembler of a toolkit on this machine that is new enough."""
+    for tool in environment.tools.values():
+        version = as_version(tool.version)
+        if tool.name == "cuda toolkit" and version is not None and version >= needed:
+            how = f"export {name}={tool.path}/bin/ptxas"
+            return (Remedy(id="choose-ptxas", kind="env-var", automatic=False, how=how),)
+    return ()
 
 
 RULE = Rule(
@@ -83,4 +118,5 @@ RULE = Rule(
         ),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

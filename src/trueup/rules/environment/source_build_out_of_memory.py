@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import said, variable
 from trueup.rules.log_facts import is_build, mentions
-from trueup.schema.finding import Remedy
+from trueup.schema.environment import Environment
+from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
 KILLED = r"(?m)(?:^|: |\d )Killed(?P<program>[^\n]*)$"
@@ -35,6 +37,29 @@ def detect_log(log: Log) -> Sighting | None:
             failure=seen.failure,
         )
     return None
+
+
+BYTES_PER_JOB = 5 * 1000**3
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    jobs = variable(environment, "MAX_JOBS")
+    memory = environment.limits.get("memory_bytes")
+    if jobs is None or not jobs.value.isdigit() or not isinstance(memory, int):
+        return None
+    fitting = max(1, memory // BYTES_PER_JOB)
+    if int(jobs.value) <= fitting:
+        return None
+    return Sighting(
+        message=(
+            f"MAX_JOBS={jobs.value} compilers at once need about {int(jobs.value) * BYTES_PER_JOB / 1e9:.0f} GB; "
+            f"{memory / 1e9:.0f} GB are there."
+        ),
+        evidence=(said(jobs), Evidence(what="memory of this machine or container, in bytes", value=memory)),
+        confidence="possible",
+        severity="note",
+        remedies=(Remedy(id="fewer-build-jobs", kind="env-var", automatic=False, how=f"export MAX_JOBS={fitting}"),),
+    )
 
 
 RULE = Rule(
@@ -79,4 +104,5 @@ RULE = Rule(
         LogText(text="virtual memory exhausted: Cannot allocate memory", versions="g++"),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

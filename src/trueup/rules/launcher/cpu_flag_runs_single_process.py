@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
+from trueup.rules.environment_facts import configured, installed_as, processes, said
 from trueup.rules.facts import applied, has_gpu, is_on, variable
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
@@ -27,6 +29,28 @@ def detect(record: Record) -> Sighting | None:
             *(Evidence(what="distributed type of the Accelerator", value=kind) for kind in kinds[:1]),
         ),
         confidence="established" if on_cpu else "likely",
+    )
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    accelerate, on_cpu, wanted = (
+        environment.packages.get("accelerate"),
+        configured(environment, "use_cpu"),
+        processes(environment),
+    )
+    kind = configured(environment, "distributed_type")
+    by_mpi = configured(environment, "mpirun_hostfile")
+    cpu = [
+        each
+        for each in (on_cpu, kind)
+        if each is not None and (each.value == "MULTI_CPU" or (each is on_cpu and is_on(each.value)))
+    ]
+    if accelerate is None or wanted is None or wanted.source == "environment" or not cpu or by_mpi is not None:
+        return None
+    return Sighting(
+        message=f"accelerate launch is configured for {wanted.value} processes on a CPU and will start one.",
+        evidence=(said(wanted), *map(said, cpu), installed_as(accelerate)),
+        confidence="likely",
     )
 
 
@@ -55,4 +79,5 @@ RULE = Rule(
         "sharding/fsdp-plugin-ignored-on-cpu",
     ),
     from_record=detect,
+    from_environment=detect_in_environment,
 )

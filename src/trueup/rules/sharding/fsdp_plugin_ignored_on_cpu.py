@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import applied, asked, has_gpu, switched, trained
+from trueup.rules.environment_facts import asks_for_fsdp, configured, installed_as, said, torch_cuda
+from trueup.rules.facts import applied, asked, has_gpu, is_on, switched, trained
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
@@ -32,6 +34,28 @@ def detect(record: Record) -> Sighting | None:
     )
 
 
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    sharded, accelerate = asks_for_fsdp(environment), environment.packages.get("accelerate")
+    on_cpu = configured(environment, "use_cpu")
+    forced = on_cpu is not None and is_on(on_cpu.value)
+    if (
+        sharded is None
+        or accelerate is None
+        or not (forced or (not environment.gpus and torch_cuda(environment) is None))
+    ):
+        return None
+    return Sighting(
+        message="FSDP is asked for where there is no GPU to use; accelerate will run DDP or nothing instead.",
+        evidence=(
+            said(sharded),
+            *((said(on_cpu),) if forced and on_cpu else (Evidence(what="GPUs", value=len(environment.gpus)),)),
+            installed_as(accelerate),
+        ),
+        confidence="likely" if forced else "possible",
+        severity="warning" if forced else "note",
+    )
+
+
 RULE = Rule(
     id="sharding/fsdp-plugin-ignored-on-cpu",
     title="accelerate silently replaces FSDP by DDP on CPU",
@@ -56,4 +80,5 @@ RULE = Rule(
     caution="Such a CPU run says nothing about whether the FSDP path works.",
     explains=("sharding/requested-and-not-applied", "trainer/fsdp-plugin-argument-overwritten"),
     from_record=detect,
+    from_environment=detect_in_environment,
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
+from trueup.rules.environment_facts import asks_for_fsdp, configured, said
 from trueup.rules.facts import applied, switched
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
@@ -24,6 +26,17 @@ def detect(record: Record) -> Sighting | None:
             Evidence(what="FSDP units", value=1, at=wraps[0].at if wraps else None),
             Evidence(what="blocks of the model", value=blocks.total),
         ),
+    )
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    sharded, policy = asks_for_fsdp(environment), configured(environment, "fsdp_auto_wrap_policy")
+    if sharded is None or policy is None or policy.value.upper() != "NO_WRAP":
+        return None
+    return Sighting(
+        message="FSDP is set to NO_WRAP, which makes the whole model one unit.",
+        evidence=(said(policy), said(sharded)),
+        confidence="likely",
     )
 
 
@@ -54,4 +67,5 @@ RULE = Rule(
     caution="A tiny model with hardly any blocks may be one unit.",
     sources=("https://github.com/huggingface/accelerate/issues/3474",),
     from_record=detect,
+    from_environment=detect_in_environment,
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
+from trueup.rules.environment_facts import asks_for_fsdp, installed_as, said, version_of
 from trueup.rules.facts import applied, asked, variable
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
@@ -30,6 +32,18 @@ def detect(record: Record) -> Sighting | None:
     )
 
 
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    sharded, accelerate = asks_for_fsdp(environment), version_of(environment, "accelerate")
+    if sharded is None or accelerate is None or accelerate.release[:2] != (0, 33):
+        return None
+    return Sighting(
+        message=f"accelerate {accelerate} lets FSDP_* variables overwrite what is passed to its FSDP plugin.",
+        evidence=(installed_as(environment.packages["accelerate"]), said(sharded)),
+        confidence="possible",
+        severity="note",
+    )
+
+
 RULE = Rule(
     id="trainer/fsdp-plugin-argument-overwritten",
     title="FSDP plugin argument overwritten by an environment default",
@@ -51,4 +65,5 @@ RULE = Rule(
     sources=("https://github.com/huggingface/accelerate/issues/3044",),
     explains=("compile/fsdp1-flattened-parameters",),
     from_record=detect,
+    from_environment=detect_in_environment,
 )

@@ -1,0 +1,88 @@
+"""What installed packages require of each other, against what is installed: a `pip check` of the training stack."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from packaging.version import InvalidVersion, Version
+
+from trueup.schema.environment import Environment, Package
+
+WATCHED = frozenset((
+    "accelerate", "apex", "bitsandbytes", "causal-conv1d", "datasets", "deepspeed", "flash-attn", "flashinfer-python",
+    "huggingface-hub", "liger-kernel", "lightning", "mamba-ssm", "megatron-core", "numpy", "peft", "pytorch-lightning",
+    "ray", "safetensors", "sglang", "tokenizers", "torch", "torchao", "torchaudio", "torchdata", "torchmetrics",
+    "torchtitan", "torchvision", "transformer-engine", "transformers", "triton", "trl", "unsloth", "verl", "vllm",
+    "xformers",
+))  # fmt: skip
+"""A requirement between two other packages is left to `pip check`."""
+
+OF_NVIDIA = "nvidia-"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True)
+class Unmet:
+    """A requirement that the environment does not meet."""
+
+    package: Package
+    """The one that requires."""
+    name: str
+    """Normalised name of what is required."""
+    requirement: str
+    """`torch==2.9.0`, without markers."""
+    installed: str | None
+    """The version that is there, None when the package is missing."""
+
+
+def unmet(environment: Environment) -> Iterator[Unmet]:
+    """Every requirement that does not hold and has a package of the stack at one end."""
+    for package in environment.packages.values():
+        for line in package.requires:
+            found = NAME.match(line)
+            if found is None:
+                continue
+            name = re.sub(r"[-_.]+", "-", found.group()).lower()
+            if name in WATCHED or name.startswith(OF_NVIDIA) or package.name in WATCHED:
+                yield from _judged(environment, package, name, line)
+
+
+def _judged(environment: Environment, package: Package, name: str, line: str) -> Iterator[Unmet]:
+    installed = environment.packages.get(name)
+    if installed is not None and not re.search(r"[<>=~@;]", line):
+        return  # nothing but a name, and it is there: not worth a parser
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        requirement = Requirement(line)
+    except InvalidRequirement:
+        return
+    if requirement.marker is not None and not requirement.marker.evaluate(markers(environment)):
+        return
+    text = f"{name}{requirement.specifier}"
+    if installed is None:
+        yield Unmet(package, name, text, None)
+        return
+    try:
+        version = Version(installed.version)
+    except InvalidVersion:
+        return
+    if not requirement.specifier.contains(version, prereleases=True):
+        yield Unmet(package, name, text, installed.version)
+
+
+def markers(environment: Environment) -> dict[str, str]:
+    """The values of environment markers in the environment that is looked at, which is not the one that looks."""
+    known = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "extra": ""}
+    if not (environment.platform or "Linux").startswith("Linux"):
+        known = {"extra": ""}
+    if environment.machine:
+        known["platform_machine"] = environment.machine
+    if environment.python:
+        known["python_full_version"] = environment.python
+        known["python_version"] = ".".join(environment.python.split(".")[:2])
+    if (environment.python_tag or "cp").startswith("cp"):
+        known |= {"implementation_name": "cpython", "platform_python_implementation": "CPython"}
+    return known
