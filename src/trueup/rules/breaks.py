@@ -28,6 +28,8 @@ _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ),
     ("deliberate", re.compile(r"torch\.compiler\.disable|torch\._dynamo\.graph_break\(\)")),
 )
+FEW = 6
+"""Compiled regions of a whole model that breaks at one place: before, after, and the frames around it."""
 _INSIDE_TORCH = re.compile(r"(?:^|[/\\])torch[/\\](?:optim|nn[/\\]parallel|distributed|_dynamo|autograd)[/\\]")
 _EXTENSION = re.compile(r"(?:builtin `|unsupported builtin )(?P<name>[\w.]+?)\.?(?:`|$|\s)")
 _NO_EXTENSION = sys.stdlib_module_names | {"torch"}
@@ -101,5 +103,5 @@ def break_severity(record: Record, found: Iterable[GraphBreak]) -> Severity:
 
 
 def _in_pieces(compile: Compile) -> bool:
-    """True when more compiled regions run in a step than the model has blocks, and a loss of its own besides."""
-    return compile.blocks.total > 0 and (compile.regions_per_step or 0) > compile.blocks.total + 1
+    """True when many more compiled regions run in a step than one for each block, or the few of one break."""
+    return compile.blocks.total > 0 and (compile.regions_per_step or 0) > max(compile.blocks.total + 1, FEW)

@@ -1,4 +1,4 @@
-"""Forward measures itself and writes to a file; the whole model is compiled."""
+"""Forward measures itself and writes to stderr; the whole model is compiled."""
 
 import torch
 import torch.nn as nn

@@ -1,6 +1,7 @@
-"""Forward measures itself and writes to a file; the whole model is compiled."""
+"""Forward measures itself and writes to stderr; the whole model is compiled."""
 
 import json
+import sys
 import time
 
 import torch
@@ -14,7 +15,7 @@ class Net(nn.Module):
         self.inp = nn.Linear(20, 64)
         self.mid = nn.ModuleList(nn.Linear(64, 64) for _ in range(4))
         self.out = nn.Linear(64, 2)
-        self.log = open("forward.jsonl", "w")
+        self.log = sys.stderr
 
     def forward(self, x):
         started = time.perf_counter()
