@@ -21,7 +21,7 @@ class Part:
     @cached_property
     def said(self) -> str:
         """Type and message, in the form in which texts are compared."""
-        return normal(self.failure.printed)
+        return normal(printed(self.failure))
 
     @cached_property
     def shown(self) -> str:
@@ -31,7 +31,7 @@ class Part:
 
     def line_of(self, start: int) -> tuple[str, int]:
         """The printed line that holds position `start` of `said`, and its number in the log."""
-        lines = [line for line in self.failure.printed.splitlines() if line.strip()] or [""]
+        lines = [line for line in printed(self.failure).splitlines() if line.strip()] or [""]
         index = min(self.said.count("\n", 0, start), len(lines) - 1)
         if self.failure.frames:  # the message stands below its traceback
             number = max(self.failure.last_line - (len(lines) - 1 - index), self.failure.first_line)
@@ -103,5 +103,6 @@ def shortened(line: str) -> str:
 
 
 def printed(failure: Failure) -> str:
-    """Type and message as they stand in the log."""
-    return failure.printed
+    """Type and message as they stand in the log; without a type that only the reader of the log gave it."""
+    given = failure.type is not None and (" " in failure.type or failure.type.startswith("SIG"))
+    return failure.message if given and failure.message else failure.printed

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from trueup.rules.log_judgement import judgement_of
-from trueup.rules.log_parts import frames, place, ranks_of, shortened
+from trueup.rules.log_parts import frames, place, printed, ranks_of, shortened
 from trueup.schema.explanation import Explanation, Unexplained
 from trueup.schema.layer import Layer
 from trueup.schema.log import Failure, Frame, Log
@@ -92,7 +92,7 @@ def _told(log: Log, failure: Failure) -> Unexplained:
     innermost_first = list(frames(failure))[::-1]
     library = next(((frame, layer) for frame in innermost_first if (layer := layer_of(frame.file))), None)
     user = next((frame for frame in innermost_first if not INSTALLED.search(frame.file)), None)
-    lines = failure.printed.splitlines() or [failure.kind]
+    lines = printed(failure).splitlines() or [failure.kind]
     return Unexplained(
         text=shortened(lines[0]),
         type=failure.type,

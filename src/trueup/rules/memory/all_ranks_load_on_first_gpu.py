@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
+from trueup.rules.log_facts import passes
+from trueup.rules.log_parts import ranks_of
+from trueup.rules.out_of_memory import out_of_memory
 from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
+
+LOADING = (
+    "load_file",
+    "safe_open",
+    "load_model",
+    "load",
+    "_load",
+    "from_pretrained",
+    "load_checkpoint",
+    "load_state_dict",
+)
 
 
 def detect(record: Record) -> Sighting | None:
@@ -27,6 +42,27 @@ def detect(record: Record) -> Sighting | None:
     )
 
 
+def detect_log(log: Log) -> Sighting | None:
+    """A rank other than the first that fails on GPU 0, or several processes on GPU 0 while weights are loaded."""
+    for memory in out_of_memory(log):
+        ranks = tuple(rank for rank in ranks_of(memory.seen.failure) if rank > 0)
+        loading = passes(memory.seen.failure, *LOADING)
+        if memory.gpu != 0 or not ((ranks and loading) or (len(memory.others) > 1 and loading)):
+            continue
+        who = "other ranks" if ranks else f"{len(memory.others) + 1} processes"
+        return Sighting(
+            message=f"Weights are loaded onto GPU 0 by {who}.",
+            evidence=(
+                memory.seen.evidence(log),
+                Evidence(what="loaded in", value=loading.function if loading else None, ranks=ranks),
+            ),
+            confidence="likely",
+            failure=memory.seen.failure,
+            specificity=1100,
+        )
+    return None
+
+
 RULE = Rule(
     id="memory/all-ranks-load-on-first-gpu",
     title="Every rank loads the checkpoint onto the first GPU",
@@ -44,4 +80,5 @@ RULE = Rule(
     ),
     caution="Where each process sees one GPU only, its own GPU is called 0.",
     from_record=detect,
+    from_log=detect_log,
 )

@@ -6,7 +6,9 @@ import re
 
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.facts import errors, percent, variable
+from trueup.rules.out_of_memory import out_of_memory
 from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -28,6 +30,28 @@ def detect(record: Record) -> Sighting | None:
                 evidence=(crash, Evidence(what="bytes reserved and unallocated", value=round(idle))),
                 confidence="likely",
             )
+    return None
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """Enough is reserved and idle for what was asked, in a share that the hint in the message is right."""
+    for memory in out_of_memory(log):
+        if not memory.allocated or not memory.idle or memory.idle < memory.tried:
+            continue
+        share = memory.idle / (memory.allocated + memory.idle)
+        if share < LARGE or (memory.held_by_others or 0) > memory.idle:
+            continue
+        return Sighting(
+            message=f"Out of memory with {percent(share)} of the reserved memory unallocated.",
+            evidence=(
+                memory.seen.evidence(log),
+                Evidence(what="bytes reserved and unallocated", value=round(memory.idle)),
+                Evidence(what="bytes asked for", value=round(memory.tried)),
+            ),
+            confidence="likely",
+            failure=memory.seen.failure,
+            specificity=300,
+        )
     return None
 
 
@@ -56,4 +80,5 @@ RULE = Rule(
     ),
     caution="The hint is printed with every out-of-memory error; it counts only where the unallocated share is large.",
     from_record=detect,
+    from_log=detect_log,
 )

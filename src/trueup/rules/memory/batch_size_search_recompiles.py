@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.compilation import compile_asked
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import applied, argument
 from trueup.rules.guards import storms
 from trueup.schema.finding import Evidence, Remedy
@@ -46,4 +46,12 @@ RULE = Rule(
     caution="Only where a batch-size finder and compile are active together.",
     explains=("compile/recompile-dynamic-shape",),
     from_record=detect,
+    log=(
+        LogText(
+            text="No executable batch size found, reached zero",
+            strength="supporting",
+            versions="accelerate, with compile in the traceback",
+            inside=("torch/_dynamo/", "torch/_inductor/"),
+        ),
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import applied, errors, listed
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
@@ -54,4 +54,18 @@ RULE = Rule(
     caution="The same text comes when an output is left out of the loss, or when forward runs twice before a backward.",
     explains=("trainer/parameters-without-gradient",),
     from_record=detect,
+    log=(
+        LogText(
+            text="Expected to have finished reduction in the prior iteration before starting a new one",
+            versions="torch any",
+        ),
+        LogText(text="Parameter indices which did not receive grad for rank", versions="torch 1.9 or newer"),
+        LogText(text="Parameters which did not receive grad for rank", versions="torch 1.9 or newer, with DETAIL"),
+        LogText(
+            text="You can enable unused parameter detection by passing the keyword argument "
+            "`find_unused_parameters=True`",
+            versions="torch any",
+        ),
+        LogText(text="marked as unused, but was used", strength="supporting", versions="torch any"),
+    ),
 )

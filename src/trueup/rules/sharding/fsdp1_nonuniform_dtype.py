@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import Rule, Sighting
+import re
+
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import applied, errors, places
-from trueup.schema.finding import Remedy
+from trueup.rules.log_facts import mention
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 TEXT = r"Must flatten tensors with (?:the same|uniform) dtype but got (?!\S*int)\S+ and (?!\S*int)\S+"
+DTYPES = (
+    r"(?:Must flatten tensors with (?:the same|uniform)|requires uniform|expects uniform)(?: original parameter)? dtype"
+    r" but got (?P<dtypes>\{?torch\.\w+(?:(?:,| and) torch\.\w+)*)"
+)
+FLOATING = re.compile(r"torch\.(?:b?float\d*|half|double|float8\w*)$")
 
 
 def detect(record: Record) -> Sighting | None:
@@ -17,6 +26,21 @@ def detect(record: Record) -> Sighting | None:
     return Sighting(
         message="FSDP1 refused to flatten a unit that holds parameters of two dtypes.",
         evidence=(*crashed, *places(applied(record, "FullyShardedDataParallel", "to", "get_peft_model")[:3])),
+    )
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """Both dtypes are floating; an integer one is quantised storage."""
+    seen = mention(log, DTYPES)
+    if seen is None:
+        return None
+    dtypes = re.findall(r"torch\.\w+", seen.found["dtypes"])
+    if not all(FLOATING.match(dtype) for dtype in dtypes):
+        return None
+    return Sighting(
+        message=f"One unit holds parameters of {' and '.join(dtypes)}.",
+        evidence=(seen.evidence(log), *(Evidence(what="dtype in the unit", value=dtype) for dtype in dtypes)),
+        failure=seen.failure,
     )
 
 
@@ -53,4 +77,18 @@ RULE = Rule(
         "https://github.com/axolotl-ai-cloud/axolotl/issues/1494",
     ),
     from_record=detect,
+    log=(
+        LogText(
+            text="Must flatten tensors with uniform dtype",
+            versions="torch 2.0 or newer",
+            not_with=("torch.int8", "torch.uint8", "torch.int32"),
+        ),
+        LogText(
+            text="requires uniform dtype but got",
+            versions="torch 1.12 to 1.13",
+            not_with=("torch.int8", "torch.uint8", "torch.int32"),
+        ),
+        LogText(text="FSDP expects uniform original parameter dtype", versions="torch 2.4 or newer, FSDP2"),
+    ),
+    from_log=detect_log,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import applied, errors, places
 from trueup.schema.finding import Remedy
 from trueup.schema.record import Record
@@ -53,4 +53,8 @@ RULE = Rule(
         "https://github.com/huggingface/transformers/issues/27542",
     ),
     from_record=detect,
+    log=(
+        LogText(text="Must flatten tensors with uniform `requires_grad`", versions="torch 2.0 or newer"),
+        LogText(text="requires uniform `requires_grad`", versions="torch 1.12 to 2.0"),
+    ),
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import applied, errors, places
-from trueup.schema.finding import Remedy
+from trueup.rules.log_facts import mention
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 TEXT = r"got mixed torch\.Tensor and DTensor|need to convert all torch\.Tensor to DTensor"
+MIXED = r"(?:(?P<op>[\w.]+): )?got mixed (?:torch\.Tensor and DTensor|DTensor and torch\.Tensor|distributed)"
 
 
 def detect(record: Record) -> Sighting | None:
@@ -20,6 +23,18 @@ def detect(record: Record) -> Sighting | None:
             "its FSDP2 unit."
         ),
         evidence=(*crashed, *places(applied(record, "fully_shard", "parallelize_module", "get_peft_model")[:3])),
+    )
+
+
+def detect_log(log: Log) -> Sighting | None:
+    seen = mention(log, MIXED)
+    if seen is None:
+        return None
+    operator = seen.found["op"]
+    return Sighting(
+        message=f"{operator or 'An operator'} received a sharded parameter and a plain tensor.",
+        evidence=(seen.evidence(log), *((Evidence(what="operator", value=operator),) if operator else ())),
+        failure=seen.failure,
     )
 
 
@@ -53,4 +68,16 @@ RULE = Rule(
     caution="Tensor-parallel code with missing placements raises the same text.",
     sources=("https://github.com/pytorch/pytorch/issues/153354",),
     from_record=detect,
+    log=(
+        LogText(text="got mixed torch.Tensor and DTensor", versions="torch 2.2 or newer"),
+        LogText(
+            text="need to convert all torch.Tensor to DTensor before calling distributed operators",
+            versions="torch 2.2 or newer",
+        ),
+        LogText(
+            text="aten.<operator>: got mixed distributed tensor and non distributed tensor",
+            versions="torch 2.0 and 2.1",
+        ),
+    ),
+    from_log=detect_log,
 )

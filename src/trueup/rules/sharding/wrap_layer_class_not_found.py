@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import errors
-from trueup.schema.finding import Remedy
+from trueup.rules.log_facts import mention
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 TEXT = r"Could not find the transformer layer class"
+CLASS = r"Could not find (?:the|a) transformer layer class (?:called )?(?P<name>(?!to\b)\w+)(?: to wrap)? in the model"
 
 
 def detect(record: Record) -> Sighting | None:
@@ -17,6 +20,17 @@ def detect(record: Record) -> Sighting | None:
     return Sighting(
         message="FSDP was told to wrap a layer class that the model does not have.",
         evidence=(*crashed,),
+    )
+
+
+def detect_log(log: Log) -> Sighting | None:
+    seen = mention(log, CLASS)
+    if seen is None:
+        return None
+    return Sighting(
+        message=f"The model has no module of class {seen.found['name']}, which the FSDP configuration wraps.",
+        evidence=(seen.evidence(log), Evidence(what="class in the configuration", value=seen.found["name"])),
+        failure=seen.failure,
     )
 
 
@@ -47,4 +61,12 @@ RULE = Rule(
         "https://github.com/huggingface/accelerate/issues/2947",
     ),
     from_record=detect,
+    log=(
+        LogText(
+            text="Could not find the transformer layer class",
+            versions="accelerate, transformers and peft, all releases",
+        ),
+        LogText(text="Could not find a transformer layer class called", versions="accelerate 1.10 or newer"),
+    ),
+    from_log=detect_log,
 )

@@ -1,0 +1,110 @@
+"""The ranks issue different collectives."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from trueup.rules.collective_logs import Waiting, waiting
+from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Log
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """Ranks of one group whose watchdogs name different collectives."""
+    for ranks in _by_group(waiting(log)).values():
+        first = next((each for each in ranks if each.sequence is not None), None)
+        if first is None:
+            continue
+        other = next((each for each in ranks if each.rank != first.rank and _differs(first, each)), None)
+        if other is None:
+            continue
+        return Sighting(
+            message=f"Rank {first.rank} waits for {_in_words(first)}, rank {other.rank} for {_in_words(other)}.",
+            evidence=(first.seen.evidence(log), other.seen.evidence(log), *_numbers(ranks)),
+            confidence="likely",
+            failure=first.seen.failure,
+            specificity=1200,
+        )
+    return None
+
+
+def _by_group(ranks: list[Waiting]) -> dict[str | None, list[Waiting]]:
+    """Sequence numbers count within a group only."""
+    groups: dict[str | None, list[Waiting]] = defaultdict(list)
+    for each in ranks:
+        if each.rank is not None:
+            groups[each.group].append(each)
+    return groups
+
+
+def _differs(one: Waiting, other: Waiting) -> bool:
+    if other.sequence is None:
+        return False
+    if one.sequence != other.sequence:
+        return True
+    return (one.operation, one.elements) != (other.operation, other.elements)
+
+
+def _in_words(each: Waiting) -> str:
+    return f"{each.operation or 'a collective'} number {each.sequence}"
+
+
+def _numbers(ranks: list[Waiting]) -> tuple[Evidence, ...]:
+    by_number: dict[int, set[int]] = defaultdict(set)
+    for each in ranks:
+        if each.sequence is not None and each.rank is not None:
+            by_number[each.sequence].add(each.rank)
+    return tuple(
+        Evidence(what="sequence number", value=number, ranks=tuple(sorted(which)))
+        for number, which in sorted(by_number.items())[:3]
+    )
+
+
+RULE = Rule(
+    id="launcher/collective-desync",
+    title="Ranks issue different collectives",
+    layers=("launcher", "sharding", "precision", "trainer"),
+    severity="error",
+    silent="",
+    cause=(
+        "Control flow depends on the rank or on its data: logging, evaluation or saving with a collective inside on "
+        "some "
+        "ranks, batches that skip a submodule, a local decision about overflow or early stopping."
+    ),
+    remedies=(
+        Remedy(
+            id="show-diverging-collective",
+            kind="env-var",
+            automatic=False,
+            how="TORCH_DISTRIBUTED_DEBUG=DETAIL for one run names the first collective that differs; "
+            "TORCH_FR_BUFFER_SIZE=2000 "
+            "and torchfrtrace do so without slowing the job",
+        ),
+        Remedy(
+            id="same-collectives-on-all-ranks",
+            kind="code",
+            automatic=False,
+            how="run the same collectives on every rank: 0 * output of a skipped tower in the loss, the same metric "
+            "keys, "
+            "decisions reduced over the ranks before they are taken",
+        ),
+    ),
+    caution="Two barriers that mismatch under DETAIL may be a false alarm of the debug mode of torch 2.6.",
+    sources=(
+        "https://github.com/pytorch/pytorch/issues/118369",
+        "https://github.com/deepspeedai/DeepSpeed/issues/7568",
+    ),
+    explains=("launcher/collective-timeout-absent-rank",),
+    log=(
+        LogText(text="Detected mismatch between collectives on ranks", versions="torch 1.12 or newer, with DETAIL"),
+        LogText(text="Collectives differ in the following aspects:", versions="torch 1.13 or newer, with DETAIL"),
+        LogText(text="op.preamble.length <= op.nbytes", versions="gloo: another size than the peer's"),
+        LogText(text="disagreement error between rank", versions="deepspeed ZeRO-3"),
+        LogText(text="disagreement between rank<number> and rank", versions="deepspeed ZeRO-3"),
+        LogText(text="Mismatched collective detected", versions="NCCL"),
+        LogText(text="mismatch in collective", strength="supporting", versions="flight recorder analysis"),
+        LogText(text="appears not to match <text> of the same param in process", strength="supporting", versions="DDP"),
+    ),
+    from_log=detect_log,
+)

@@ -1,0 +1,57 @@
+"""The debug mode of collectives reports a mismatch of barriers falsely."""
+
+from __future__ import annotations
+
+from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.log_facts import mention
+from trueup.schema.finding import Remedy
+from trueup.schema.log import Log
+
+BOTH_BARRIERS = (
+    r"mismatch between collectives[^\n]*?is running collective: CollectiveFingerPrint\([^\n]*?OpType=BARRIER"
+    r"[^\n]*?but Rank \d+ is running collective: CollectiveFingerPrint\([^\n]*?OpType=(?P<other>\w+)"
+)
+
+
+def detect_log(log: Log) -> Sighting | None:
+    seen = mention(log, BOTH_BARRIERS)
+    if seen is None or seen.found["other"] != "BARRIER":
+        return None
+    return Sighting(
+        message="Two ranks stand in the same collective, a barrier; only the debug wrapper counts them differently.",
+        evidence=(seen.evidence(log),),
+        confidence="established" if "torch" in log.versions else "likely",
+        failure=seen.failure,
+        specificity=1300,
+    )
+
+
+RULE = Rule(
+    id="launcher/debug-detail-barrier-false-positive",
+    title="DETAIL debug mode reports a barrier mismatch falsely",
+    layers=("launcher",),
+    severity="error",
+    silent="",
+    cause="The book-keeping of the debug wrapper counts barriers differently on each rank; the program is right.",
+    remedies=(
+        Remedy(
+            id="debug-level-info",
+            kind="env-var",
+            automatic=False,
+            how="TORCH_DISTRIBUTED_DEBUG=INFO for this run; verify with the flight recorder "
+            "(TORCH_FR_BUFFER_SIZE=2000)",
+        ),
+        Remedy(id="newer-torch", kind="install", automatic=False, how="a torch newer than 2.6"),
+    ),
+    caution="Only where both sides are BARRIER and the job runs without DETAIL.",
+    sources=("https://github.com/pytorch/pytorch/issues/148976",),
+    versions={"torch": ">=2.6,<2.8"},
+    log=(
+        LogText(
+            text="OpType=BARRIER), but Rank <rank> is running collective: "
+            "CollectiveFingerPrint(SequenceNumber=<number>OpType=BARRIER",
+            versions="torch 2.6",
+        ),
+    ),
+    from_log=detect_log,
+)

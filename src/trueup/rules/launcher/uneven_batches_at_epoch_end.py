@@ -1,0 +1,71 @@
+"""The ranks see different numbers of batches."""
+
+from __future__ import annotations
+
+from trueup.rules.collective_logs import waiting
+from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.schema.finding import Remedy
+from trueup.schema.log import Log
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """A single all-to-all that timed out: sequence parallelism whose group ran out of batches. Only a possibility."""
+    ranks = waiting(log)
+    first = next((each for each in ranks if (each.operation or "").startswith("ALLTOALL")), None)
+    if first is None or len({(each.sequence, each.operation) for each in ranks}) > 1:
+        return None
+    return Sighting(
+        message="An all-to-all of sequence or expert parallelism timed out; at the end of an epoch that means uneven "
+        "batches.",
+        evidence=(first.seen.evidence(log),),
+        confidence="possible",
+        failure=first.seen.failure,
+        specificity=1100,
+    )
+
+
+RULE = Rule(
+    id="launcher/uneven-batches-at-epoch-end",
+    title="Ranks see different numbers of batches",
+    layers=("launcher", "sharding", "trainer"),
+    severity="error",
+    silent="",
+    cause="The sampler does not give every data-parallel or sequence-parallel group the same number of steps.",
+    remedies=(
+        Remedy(
+            id="drop-last-batch",
+            kind="config-edit",
+            automatic=False,
+            how="DataLoader(..., drop_last=True), or a sampler that pads to the same number of batches",
+        ),
+        Remedy(
+            id="shard-by-data-parallel-rank",
+            kind="code",
+            automatic=False,
+            how="DistributedSampler(num_replicas=dp_size, rank=dp_rank) under sequence parallelism, never the global "
+            "rank",
+        ),
+        Remedy(
+            id="join-uneven-inputs",
+            kind="code",
+            automatic=False,
+            how="with torch.distributed.algorithms.Join([ddp_model]): around the loop, for DDP",
+        ),
+    ),
+    caution="Compare the number of batches of each rank; a timeout in the middle of an epoch has another cause.",
+    sources=("https://github.com/verl-project/verl/issues/1158",),
+    log=(
+        LogText(text="Detected at least one rank that exhausted inputs", versions="torch 1.8 or newer, Join"),
+        LogText(
+            text="You can't use batches of different size with `dispatch_batches=True`",
+            strength="supporting",
+            versions="accelerate",
+        ),
+        LogText(
+            text="does not have the same number of batches",
+            strength="supporting",
+            versions="data loaders of frameworks",
+        ),
+    ),
+    from_log=detect_log,
+)

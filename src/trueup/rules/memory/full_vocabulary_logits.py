@@ -1,0 +1,127 @@
+"""Logits of all positions over the whole vocabulary are in memory at once."""
+
+from __future__ import annotations
+
+import re
+
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.log_parts import frames
+from trueup.rules.out_of_memory import OutOfMemory, out_of_memory
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Frame, Log
+
+LOGITS = re.compile(
+    r"lm_head|\blogits\b|log_softmax|logsumexp|cross_entropy|per_token_logps|logprobs|\blog_probs?\b|vocab|entropy_from_logits"
+)
+LOSSES = re.compile(r"loss_utils\.py|/loss/|vocab_parallel|cross_entropy")
+ATTENTION = re.compile(r"scaled_dot_product_attention|attention_mask|attn_weights|enable_gqa|softmax\(attn")
+INNERMOST = 6
+LARGE = 2**30
+VOCABULARIES: tuple[int, ...] = (
+    32000,
+    32064,
+    49152,
+    50257,
+    50304,
+    64000,
+    65024,
+    92544,
+    100352,
+    102400,
+    128256,
+    129280,
+    131072,
+    151552,
+)
+VOCABULARIES += (151643, 151936, 152064, 163840, 200064, 201088, 248320, 250880, 255000, 256000, 256256, 262144, 262208)
+"""Sizes of vocabularies in use, in the sizes that models pad them to."""
+
+
+def detect_log(log: Log) -> Sighting | None:
+    for memory in out_of_memory(log):
+        frame = computing_logits(memory)
+        shape = as_logits(memory.tried)
+        if frame is None and (memory.tried < LARGE or is_attention(memory)):
+            continue
+        evidence = [memory.seen.evidence(log)]
+        if frame is not None:
+            evidence.append(Evidence(what="innermost code", value=frame.code or frame.function, at=frame.file))
+        if shape:
+            evidence.append(Evidence(what="the size as logits", value=shape))
+        return Sighting(
+            message="Out of memory where the logits of all positions are computed."
+            if frame
+            else "A single request of this size may be the logits of all positions.",
+            evidence=tuple(evidence),
+            confidence="likely" if frame else "possible",
+            failure=memory.seen.failure,
+            specificity=200 if frame else 20,
+        )
+    return None
+
+
+def computing_logits(memory: OutOfMemory) -> Frame | None:
+    """The innermost frame of the head or the loss."""
+    if is_attention(memory):
+        return None
+    for frame in list(frames(memory.seen.failure))[::-1][:INNERMOST]:
+        if LOGITS.search(frame.code or "") or LOSSES.search(frame.file) or LOGITS.search(frame.function or ""):
+            return frame
+    return None
+
+
+def is_attention(memory: OutOfMemory) -> bool:
+    """True when it is attention that asked for the memory."""
+    innermost = list(frames(memory.seen.failure))[::-1][:2]
+    return any(ATTENTION.search(frame.code or "") for frame in innermost) or bool(
+        ATTENTION.search(memory.seen.part.said)
+    )
+
+
+def as_logits(size: float) -> str | None:
+    """Tokens x vocabulary x bytes that make this size, when the tokens are a round number."""
+    for vocabulary in VOCABULARIES:
+        for width in (4, 2):
+            tokens = size / (width * vocabulary)
+            nearest = round(tokens / 512) * 512
+            if nearest and abs(tokens - nearest) / nearest < 0.0005:
+                return f"{nearest} tokens x {vocabulary} x {width} bytes"
+    return None
+
+
+RULE = Rule(
+    id="memory/full-vocabulary-logits",
+    title="Full-vocabulary logits of all positions are materialised",
+    layers=("memory", "trainer", "precision", "compile"),
+    severity="error",
+    silent="",
+    cause=(
+        "Hidden states of every position are projected to the vocabulary, and often copied to float32, before the "
+        "needed "
+        "tokens are selected. Long packed rows multiply it."
+    ),
+    remedies=(
+        Remedy(
+            id="fused-linear-cross-entropy",
+            kind="in-process",
+            automatic=False,
+            how="use_liger_kernel=True (transformers), or another fused or chunked linear cross entropy",
+        ),
+        Remedy(
+            id="logits-to-keep",
+            kind="code",
+            automatic=False,
+            how="model(..., logits_to_keep=N), or hidden[:, positions] before the head",
+        ),
+        Remedy(
+            id="fewer-tokens-per-micro-batch",
+            kind="config-edit",
+            automatic=False,
+            how="a limit of tokens for each micro-batch: the failing size / (4 x vocabulary) is the number of tokens "
+            "it had",
+        ),
+    ),
+    caution="Do the arithmetic: a size that fits batch x heads x length x length is attention with the math kernel.",
+    sources=("https://github.com/THUDM/slime/issues/2253",),
+    from_log=detect_log,
+)
