@@ -32,8 +32,8 @@ TWO_RANKS = ("replicated", "replicated_and_compiled_around", "sharded", "sharded
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory):
-    orders = [Order(name, f"coverage.{name}") for name in ONE_PROCESS]
-    orders += [Order(name, f"coverage.{name}", ranks=2) for name in TWO_RANKS]
+    orders = [Order(name, f"known_coverage.{name}") for name in ONE_PROCESS]
+    orders += [Order(name, f"known_coverage.{name}", ranks=2) for name in TWO_RANKS]
     return run_jobs(tmp_path_factory.mktemp("coverage") / "run", orders)
 
 

@@ -1,11 +1,11 @@
 """Counts optimizer steps and backward passes of this process and tells those who listen where the boundaries are.
 
-A step ends when an optimizer has stepped more often than any did before, so several optimizers (a GAN, one optimizer
-a parameter) make one step together, and gradient accumulation makes one step of many backward passes.
+Gradient accumulation makes one step of many backward passes; several optimizers make one step in turn.
 """
 
 import time
-import weakref
+
+from trueup_instrument.turns import Turns
 
 
 class StepsReached(SystemExit):
@@ -16,6 +16,8 @@ class Clock:
     def __init__(self, limit=None):
         self.limit = limit
         self.steps = 0
+        self.optimizer_steps = 0
+        """Of all optimizers together."""
         self.backwards = 0
         """Backward passes since the last step."""
         self.in_backward = 0
@@ -35,7 +37,9 @@ class Clock:
         self.stepped_unseen = lambda: False
         """Asked before a backward pass and at the end: was there an optimizer step since the last one, without a hook?
         A compiled optimizer step calls none."""
-        self._counts = weakref.WeakKeyDictionary()
+        self.on_discard = []
+        """Called when the backward passes since the last step belong to no step that is still to end."""
+        self.turns = Turns(lambda: ())
 
     def restart(self):
         """Measure the first step from now on, unless one has already ended."""
@@ -46,20 +50,35 @@ class Clock:
         if self.limit is not None and self.steps >= self.limit:
             for listener in self.beyond_limit:
                 listener()
+        if self.turns.is_next(optimizer, self.steps):
+            self._end_step()
         for listener in self.before_step:
             listener(optimizer)
 
     def optimizer_stepped(self, optimizer):
-        """End the step if this optimizer is the first to make it. Raises StepsReached at the limit."""
-        made = self._counts.get(optimizer, 0) + 1
-        self._counts[optimizer] = made
-        if made > self.steps:
-            self._end_step(made)
+        """Count it, and end the step if this was the last optimizer to make it. Raises StepsReached at the limit."""
+        self.optimizer_steps += 1
+        if self.turns.is_late(optimizer, self.steps):
+            self.discard()
+        if self.turns.stepped(optimizer, self.steps):
+            self._end_step()
 
-    def _end_step(self, made):
+    def step_of(self, optimizer):
+        """The number of the step that `optimizer` is about to make or to take part in."""
+        return self.steps + (not self.turns.is_late(optimizer, self.steps))
+
+    def discard(self):
+        """The backward passes since the last step made none: the loss scale overflowed, or their step has ended."""
+        self.backwards = 0
+        for listener in self.on_discard:
+            listener()
+
+    def _end_step(self):
         now = time.perf_counter()
+        made = self.steps + 1
         seconds, self.started = now - self.started, now
         self.steps = made
+        self.turns.ended(made)
         backwards, self.backwards = self.backwards, 0
         for listener in self.on_step:
             listener(made, seconds, backwards)
@@ -71,7 +90,14 @@ class Clock:
     def look_for_unseen_step(self):
         """End the step if an optimizer has stepped without calling hooks. Raises StepsReached at the limit."""
         if self.backwards and not self.in_backward and self.stepped_unseen():
-            self._end_step(self.steps + 1)
+            self._end_step()
+
+    def finish(self):
+        """The process ends: it is too late to end it early, and no other optimizer's turn will come."""
+        self.limit = None
+        self.look_for_unseen_step()
+        if self.turns.is_open(self.steps):
+            self._end_step()
 
     def backward_begins(self, roots):
         self.look_for_unseen_step()
@@ -97,4 +123,4 @@ class Clock:
         """In a forked child: nothing was counted here."""
         self.steps = self.backwards = self.in_backward = 0
         self.started = time.perf_counter()
-        self._counts.clear()
+        self.turns.forget()

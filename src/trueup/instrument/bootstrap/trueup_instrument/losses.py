@@ -25,10 +25,14 @@ class Losses:
             if hasattr(root, "numel") and root.numel() == 1 and not hasattr(root, "_local_tensor"):
                 self._parts.append(Pending(root.detach()))
 
-    def of_step(self, step):
+    def of_step(self):
         """The parts of the step that ends now, to be asked for their value later."""
         parts, self._parts, self._unscaled = self._parts, [], None
         return parts
+
+    def discard(self):
+        """What came since the last step belongs to none."""
+        self.of_step()
 
 
 class Pending:

@@ -47,7 +47,7 @@ class Sampler:
             self.sample.gradients_ready(optimizer)
         elif self.clock.steps < samples.gradients.FIRST_STEPS:
             self.session.guarded("gradients", samples.gradients.norm_event)(
-                self.session, optimizer, self.clock.steps + 1
+                self.session, optimizer, self.clock.step_of(optimizer)
             )
 
     def after_backward(self, began, ended):

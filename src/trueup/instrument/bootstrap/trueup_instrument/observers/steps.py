@@ -8,6 +8,7 @@ from trueup_instrument.losses import Losses
 from trueup_instrument.sampling import Sampler
 from trueup_instrument.series import Series
 from trueup_instrument.shapes import batch_size_of
+from trueup_instrument.turns import Turns
 from trueup_instrument.written import Written
 
 NAME = "steps"
@@ -21,12 +22,16 @@ def attach(session):
     sampler = Sampler(session, clock, limit)
     last_batch = {}
 
-    written = Written(lambda: getattr(session, "optimizers", ()))
+    def live_optimizers():
+        return list(getattr(session, "optimizers", ()))
+
+    written = Written(live_optimizers)
+    clock.turns = Turns(live_optimizers)
 
     def stepped(step, seconds, backwards):
         session.mark_trained()
         written.forget()
-        series.add(seconds, losses.of_step(step), last_batch.pop("tokens", None), backwards)
+        series.add(seconds, losses.of_step(), last_batch.pop("tokens", None), backwards)
 
     clock.stepped_unseen = lambda: session.optimizer_compiled and written.since_remembered()
     clock.on_backward.append(session.guarded("losses", losses.add))
@@ -40,8 +45,7 @@ def attach(session):
     clock.after_backward.append(session.guarded("sampling", sampler.after_backward))
 
     def finish():
-        clock.limit = None  # too late to end early
-        clock.look_for_unseen_step()
+        clock.finish()
         sampler.finish()
         series.flush()
 
@@ -50,6 +54,7 @@ def attach(session):
 
     session.at_end(session.guarded(NAME, finish))
     clock.on_limit.append(limit_reached)
+    clock.on_discard.append(session.guarded("losses", losses.discard))
     clock.beyond_limit.append(session.end_now)  # the program swallowed StepsReached
 
     def batch_came(batch, *_):
@@ -66,7 +71,7 @@ def attach(session):
         clock.forget()
         sampler.forget()
         series.forget()
-        losses.of_step(0)
+        losses.discard()
         last_batch.clear()
         written.forget()
 
@@ -78,7 +83,7 @@ def attach(session):
     )
     session.after_torch(NAME, "torch.optim.optimizer", lambda module: _count_steps(session, clock, module))
     session.after_torch(NAME, "torch.autograd", lambda module: _count_backwards(session, clock, module))
-    session.after_torch(NAME, "torch.amp.grad_scaler", lambda module: _follow_scale(session, losses, module))
+    session.after_torch(NAME, "torch.amp.grad_scaler", lambda module: _follow_scale(session, clock, losses, module))
     session.after_torch(
         NAME,
         "torch.utils.data.dataloader",
@@ -144,9 +149,19 @@ def _count_backwards(session, clock, module):
     module.backward = backward
 
 
-def _follow_scale(session, losses, module):
+def _follow_scale(session, clock, losses, module):
+    """A GradScaler multiplies the loss, and leaves the optimizer's step out when a gradient overflowed."""
+
     def scaled(result, args, kwargs, seen):
         source = args[1] if len(args) > 1 else kwargs.get("outputs")
         losses.scaled(result, source)
 
-    patching.around(session, NAME, module.GradScaler, "scale", after=scaled)
+    def stepping(args, kwargs):
+        return clock.optimizer_steps
+
+    def stepped(result, args, kwargs, seen):
+        if clock.optimizer_steps == seen:
+            clock.discard()
+
+    patching.around(session, "losses", module.GradScaler, "scale", after=scaled)
+    patching.around(session, NAME, module.GradScaler, "step", before=stepping, after=stepped)

@@ -19,7 +19,7 @@ class Window:
         self.dtypes = {}
 
     def gradients_ready(self, optimizer):
-        norm_event(self.sample.session, optimizer, self.sample.clock.steps + 1)
+        norm_event(self.sample.session, optimizer, self.sample.clock.step_of(optimizer))
         for parameter in _trained_by(optimizer):
             if not parameter.requires_grad or id(parameter) in self.seen:
                 continue
@@ -47,6 +47,7 @@ class Window:
 def norm_event(session, optimizer, step):
     """Write the sums of squared gradient elements that this rank holds; merging over ranks gives the global norm."""
     torch = sys.modules["torch"]
+    scale = getattr(optimizer, "grad_scale", None)  # a fused optimizer takes a GradScaler's scale out by itself
     squares = {False: [], True: []}
     with torch.no_grad():
         for parameter in _trained_by(optimizer):
@@ -62,16 +63,17 @@ def norm_event(session, optimizer, step):
         session.write(
             "gradient",
             step=step,
-            replicated_squares=_total(torch, squares[False]),
-            sharded_squares=_total(torch, squares[True]),
+            replicated_squares=_total(torch, squares[False], scale),
+            sharded_squares=_total(torch, squares[True], scale),
         )
 
 
-def _total(torch, parts):
+def _total(torch, parts, scale):
     if not parts:
         return 0.0
     device = parts[0].device
-    return float(torch.stack([part.to(device) for part in parts]).sum().item())
+    total = float(torch.stack([part.to(device) for part in parts]).sum().item())
+    return total / float(scale) ** 2 if scale is not None else total
 
 
 def _trained_by(optimizer):
