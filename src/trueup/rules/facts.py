@@ -52,6 +52,14 @@ def variable(record: Record, name: str) -> str | None:
     return None if value is None else str(value)
 
 
+def installed(record: Record) -> dict[str, str]:
+    """Package → version of the environment that the job ran in."""
+    packages = record.environment.get("packages")
+    if not isinstance(packages, Mapping):
+        return {}
+    return {str(name): str(version) for name, version in packages.items() if version}
+
+
 def has_gpu(record: Record) -> bool:
     """True when the machine has an accelerator or the job used one."""
     devices = str(record.environment.get("devices") or "").lower()

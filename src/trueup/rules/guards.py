@@ -159,4 +159,9 @@ def _kind_of_limit(limit: LimitHit, compile: Compile) -> Kind:
 def of_optimizer(storm: Storm) -> bool:
     """True when the compiled function belongs to an optimizer."""
     within = any(each.within == "optimizer step" for each in storm.recompiles)
-    return within or _OPTIMIZER.search(storm.function) is not None
+    return within or optimizer_function(storm.function)
+
+
+def optimizer_function(function: str) -> bool:
+    """True when the name of a function, with its file, is that of an optimizer."""
+    return _OPTIMIZER.search(function) is not None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.facts import applied, errors, places
-from trueup.schema.finding import Evidence, Remedy
+from trueup.rules.log_facts import mention, passes
+from trueup.schema.finding import Confidence, Evidence, Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 NO_GRAPH = r"does not require grad and does not have a grad_fn"
@@ -33,6 +35,40 @@ def detect(record: Record) -> Sighting | None:
             *places(applied(record, "gradient_checkpointing_enable", "get_peft_model")[:2]),
         ),
         severity="error" if crashed else "warning",
+    )
+
+
+NO_GRAD_FN = r"element \d+ of tensors does not require grad and does not have a grad_fn"
+NO_INPUT = r"None of the inputs have requires_grad=True"
+ADAPTER = r"\b(?:[Qq]?[Ll]o[Rr][Aa]|peft|PEFT|PeftModel\w*|adapter)s?\b"
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """The error alone also says that nothing is trainable or the loss is detached; checkpoint's warning decides."""
+    crashed, warned = mention(log, NO_GRAD_FN), mention(log, NO_INPUT)
+    if crashed is None and warned is None:
+        return None
+    told = crashed or warned
+    assert told is not None
+    checkpoint = passes(told.failure, "torch/utils/checkpoint.py", "gradient_checkpointing")
+    adapters = passes(told.failure, "peft/") is not None or mention(log, ADAPTER) is not None
+    confidence: Confidence = "possible"
+    if warned is not None and (crashed is not None or adapters):
+        confidence = "established"
+    elif checkpoint is not None or adapters:  # the warning alone: frozen towers print it and are meant to be frozen
+        confidence = "likely"
+    return Sighting(
+        message=(
+            "Reentrant checkpoints got no input that requires a gradient, so what is inside of them gets none"
+            f"{', and backward raised' if crashed else ''}."
+            if warned
+            else "The loss has no graph: checkpoints without an input that requires a gradient cut it, or nothing "
+            "trains."
+        ),
+        evidence=tuple(each.evidence(log) for each in (warned, crashed) if each is not None),
+        confidence=confidence,
+        severity="error" if crashed else "warning",
+        failure=told.failure,
     )
 
 
@@ -75,4 +111,5 @@ RULE = Rule(
         "trainer/parameters-without-gradient",
     ),
     from_record=detect,
+    from_log=detect_log,
 )

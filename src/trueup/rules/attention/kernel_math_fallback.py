@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.facts import FUSED, asked, explicit_masks, has_gpu, percent, switched
+from trueup.rules.log_facts import mention
+from trueup.rules.log_parts import frames
 from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Frame, Log
 from trueup.schema.record import Attention, Record
 
 FORCING = {
@@ -55,6 +60,49 @@ def wants_math_only(record: Record) -> bool:
     return "math" in backends and FUSED.search(backends) is None
 
 
+OUT_OF_MEMORY = r"CUDA out of memory\.?[^\n]*Tried to allocate (?P<size>[\d.]+) (?P<unit>[KMGT]i?B)"
+GROUPED = r"enable_gqa ?= ?True"
+CALL = re.compile(r"scaled_dot_product_attention\(")
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """Out of memory inside of SDPA, whose fused kernels allocate no more than their output."""
+    full = mention(log, OUT_OF_MEMORY)
+    if full is None:
+        return None
+    stack = list(frames(full.failure))
+    called = next((frame for frame in stack[-3:] if frame.code and CALL.search(frame.code)), None)
+    grouped = mention(log, GROUPED)
+    asked = next((frame for frame in stack[-3:] if frame.code and re.search(GROUPED, frame.code)), None)
+    if grouped is None and asked is None and (called is None or not _large(full.found)):
+        return None
+    size = f"{full.found['size']} {full.found['unit']}"
+    gqa = grouped is not None or asked is not None
+    frame = asked or called
+    return Sighting(
+        message=f"An allocation of {size} failed inside of scaled_dot_product_attention"
+        f"{' with enable_gqa=True' if gqa else ''}: only the math kernel allocates a score matrix.",
+        evidence=(
+            full.evidence(log),
+            *((Evidence(what="call", value=frame.code, at=_at(frame)),) if frame else ()),
+            *((grouped.evidence(log, "call"),) if grouped is not None and frame is None else ()),
+        ),
+        confidence="likely" if gqa else "possible",
+        severity="error",
+        failure=full.failure,
+        specificity=1000 if gqa else 60,
+    )
+
+
+def _large(found: re.Match[str]) -> bool:
+    """More than an output or its log-sum-exp of usual sizes needs."""
+    return found["unit"][0] in "GT" and float(found["size"]) >= 1
+
+
+def _at(frame: Frame) -> str:
+    return f"{frame.file}:{frame.line}" if frame.line else frame.file
+
+
 RULE = Rule(
     id="attention/kernel-math-fallback",
     title="SDPA silently runs the math kernel for grouped-query attention",
@@ -97,4 +145,5 @@ RULE = Rule(
     ),
     explains=("attention/explicit-mask-deselects-flash",),
     from_record=detect,
+    from_log=detect_log,
 )

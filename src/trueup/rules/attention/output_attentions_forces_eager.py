@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import applied, asked, percent
+from trueup.rules.definition import LogText, Rule, Sighting, within
+from trueup.rules.facts import applied, asked, installed, percent
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
+
+SWAPPED = {"transformers": ">=4.36,<4.53"}
+"""Releases that put eager attention in place of the fused kernel."""
 
 
 def detect(record: Record) -> Sighting | None:
@@ -13,7 +16,7 @@ def detect(record: Record) -> Sighting | None:
     requested = asked(record, "attention", "implementation") or attention.requested
     wanted = [each for each in applied(record, "config") if each.detail.get("output_attentions")]
     eager = sum(kernel.share for kernel in attention.kernels if kernel.name == "eager")
-    if not wanted or eager == 0 or requested in (None, "eager"):
+    if not within(installed(record), SWAPPED) or not wanted or eager == 0 or requested in (None, "eager"):
         return None
     return Sighting(
         message=(
@@ -46,7 +49,31 @@ RULE = Rule(
         ),
     ),
     caution="Newer transformers keeps the fused kernel and returns no weights, or raises.",
-    versions={"transformers": ">=4.36,<4.53"},
     sources=("https://github.com/sillsdev/machine.py/issues/201",),
     from_record=detect,
+    log=(
+        LogText(
+            text="The `output_attentions` attribute is not supported when using the `attn_implementation` set to",
+            versions="transformers 4.53 and newer, raised",
+        ),
+        LogText(
+            text=(
+                "<model> is using <attention>, but `torch.nn.functional.scaled_dot_product_attention` does not support"
+            ),
+            versions="transformers 4.36 to 4.47",
+        ),
+        LogText(
+            text="`torch.nn.functional.scaled_dot_product_attention` does not support `output_attentions=True`",
+            versions="transformers 4.36 to 4.52",
+        ),
+        LogText(
+            text="does not support `output_attentions=True`. Falling back to",
+            versions="transformers 4.36 to 4.52",
+        ),
+        LogText(
+            text="does not support `output_attentions=True`",
+            strength="supporting",
+            versions="transformers 4.36 and newer; since 4.53 the fused kernel stays and no weights come back",
+        ),
+    ),
 )

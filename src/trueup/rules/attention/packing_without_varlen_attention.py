@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import argument, listed
+from trueup.rules.definition import LogText, Rule, Sighting, within
+from trueup.rules.facts import argument, installed, listed
+from trueup.rules.log_facts import mention
 from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
+
+BEFORE_BLOCK_MASKS = {"transformers": "<4.53"}
+"""Later releases mask packed rows themselves."""
 
 
 def detect(record: Record) -> Sighting | None:
     attention = record.actual.attention
     packed = attention.packed or bool(argument(record, "padding_free"))
     dense = [kernel for kernel in attention.kernels if kernel.name.startswith(("sdpa", "eager"))]
-    if not packed or not dense or attention.boundaries or attention.masks.get("other"):
+    if (
+        not packed
+        or not dense
+        or not within(installed(record), BEFORE_BLOCK_MASKS)
+        or attention.boundaries
+        or attention.masks.get("other")
+    ):
         return None
     return Sighting(
         message=f"Rows are packed, and attention ran {listed(kernel.name for kernel in dense)} without document "
@@ -22,6 +33,28 @@ def detect(record: Record) -> Sighting | None:
             *(Evidence(what=f"calls of {kernel.op or kernel.name}", value=kernel.calls) for kernel in dense),
         ),
         confidence="likely",
+    )
+
+
+REFUSED = (
+    r"(?P<function>[\w.]*(?:forward|Attention\w*|__call__))\(\) got an unexpected keyword argument "
+    r"(?P<name>cu_seq_?lens\w*|max_seqlens?\w*|max_length_[qk]|seq_?idx)\b"
+)
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """A patched layer hands document boundaries to an attention that knows none."""
+    seen = mention(log, REFUSED)
+    if seen is None:
+        return None
+    boundaries = seen.found["name"].startswith("cu_seq")
+    return Sighting(
+        message=f"{seen.found['function']} was given {seen.found['name']} and does not know it: the layer was patched "
+        "for packed rows, its attention was not.",
+        evidence=(seen.evidence(log),),
+        confidence="established" if boundaries else "likely",
+        severity="error",
+        failure=seen.failure,
     )
 
 
@@ -50,10 +83,22 @@ RULE = Rule(
         "transformers from 4.53 on builds the block mask itself for sdpa and eager when position ids "
         "restart and neither mask nor cache is given: probe before you believe it."
     ),
-    versions={"transformers": "<4.53"},
     sources=(
         "https://github.com/huggingface/trl/issues/2834",
         "https://github.com/axolotl-ai-cloud/axolotl/issues/1386",
     ),
     from_record=detect,
+    log=(
+        LogText(
+            text="You are using packing, but the attention implementation is not set to",
+            strength="supporting",
+            versions="trl 0.18 and newer, a warning",
+        ),
+        LogText(
+            text="Padding-free training is enabled, but the attention implementation is not set to",
+            strength="supporting",
+            versions="trl 0.16 and newer, a warning",
+        ),
+    ),
+    from_log=detect_log,
 )

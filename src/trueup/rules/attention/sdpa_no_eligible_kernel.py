@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.facts import errors
+from trueup.rules.log_facts import mention, mentions
 from trueup.schema.finding import Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 TEXT = r"No available kernel\.\s+Aborting execution|No viable backend for scaled_dot_product_attention"
@@ -17,6 +19,38 @@ def detect(record: Record) -> Sighting | None:
     return Sighting(
         message="No SDPA kernel that was left enabled accepts these inputs.",
         evidence=(*crashed,),
+    )
+
+
+NO_KERNEL = (
+    r"No available kernel\. {0,2}Aborting execution|No viable backend for scaled_dot_product_attention was found"
+)
+REASONS = (
+    r"(?:Flash [Aa]ttention|Memory [Ee]fficient|CuDNN|cuDNN)[\w ]*kernel not used because"
+    r"|(?:[Aa]ll|[Bb]oth) fused kernels (?:requires?|do not)|both fused kernels requires?"
+    r"|Expected query, key and value to all be of dtype|Flash [Aa]ttention (?:requires|does not|only|kernel)"
+    r"|Mem(?:ory)? [Ee]fficient [Aa]ttention (?:requires|does not|only)|[Cc]uDNN (?:SDPA|MHA"
+    r"|attention)[^\n]*(?:requires|support)"
+    r"|Torch was not compiled with (?:flash|memory efficient) attention"
+)
+SWITCHED_OFF = r"(?:[Aa]ttention|MHA) has been runtime disabled|not been (?:enabled|requested)"
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """Sure only with the reasons that torch prints as warnings: without them a switch of a library is as likely."""
+    failed = mention(log, NO_KERNEL)
+    if failed is None:
+        return None
+    reasons = [each for each in mentions(log, REASONS) if "because" not in each.found.group()]
+    viable = failed.found.group().startswith("No viable")
+    told = "; ".join(dict.fromkeys(str(each.evidence(log).value) for each in reasons[:2]))
+    return Sighting(
+        message="No SDPA kernel that is switched on takes these inputs"
+        + (f": {told}" if told else ", and the log does not show why.")
+        + ("" if not told or told.endswith(".") else "."),
+        evidence=(failed.evidence(log), *(each.evidence(log, "reason given") for each in reasons[:4])),
+        confidence="established" if reasons or viable else "possible",
+        failure=failed.failure,
     )
 
 
@@ -53,4 +87,5 @@ RULE = Rule(
     ),
     sources=("https://github.com/pytorch/pytorch/issues/117354", "https://github.com/pytorch/torchtitan/issues/2065"),
     from_record=detect,
+    from_log=detect_log,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.compilation import compile_asked
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import applied, switched
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
@@ -55,4 +55,22 @@ RULE = Rule(
     ),
     sources=("https://github.com/pytorch/pytorch/issues/142104", "https://github.com/pytorch/pytorch/issues/97436"),
     from_record=detect,
+    log=(
+        LogText(text="inline in skipfiles: CheckpointFunction", versions="torch 2.1 to 2.5, compiled autograd"),
+        LogText(
+            text="When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad()",
+            versions="torch 2.5 and newer",
+        ),
+        LogText(text="Checkpointing is not compatible with .grad()", versions="torch 2.4 and older"),
+        LogText(
+            text="the use_reentrant parameter should be passed explicitly",
+            strength="supporting",
+            versions="torch 2.4 and newer, a warning",
+        ),
+        LogText(
+            text="please pass in use_reentrant=True or use_reentrant=False explicitly",
+            strength="supporting",
+            versions="torch 2.1 to 2.3, a warning",
+        ),
+    ),
 )

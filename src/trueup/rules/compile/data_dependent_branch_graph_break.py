@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from trueup.rules.break_logs import break_line
 from trueup.rules.breaks import break_evidence, break_severity, breaks, times
 from trueup.rules.compilation import effect
 from trueup.rules.definition import Rule, Sighting
 from trueup.schema.finding import Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 
@@ -18,6 +20,14 @@ def detect(record: Record) -> Sighting | None:
         evidence=break_evidence(found),
         severity=break_severity(record, found),
     )
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """Dynamo says so in these words since torch 2.7; older releases name the jump."""
+    seen = break_line(log, "branch")
+    if seen is None:
+        return None
+    return seen.sighting(log, "The graph breaks at a Python branch on the values of a tensor.")
 
 
 RULE = Rule(
@@ -47,4 +57,5 @@ RULE = Rule(
     caution="Count breaks from the reasons that Dynamo writes, not from counters['graph_break'].",
     sources=("https://github.com/huggingface/transformers/pull/37332",),
     from_record=detect,
+    from_log=detect_log,
 )

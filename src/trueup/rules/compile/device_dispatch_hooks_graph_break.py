@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from trueup.rules.break_logs import break_line
 from trueup.rules.breaks import break_evidence, break_kind, breaks, times
 from trueup.rules.compilation import effect
 from trueup.rules.definition import Rule, Sighting
 from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import GraphBreak, Record
 
 
@@ -23,6 +25,14 @@ def detect(record: Record) -> Sighting | None:
             *(Evidence(what="failure of Dynamo", value=text[:200]) for text in failures[:2]),
         ),
     )
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """A hook of accelerate in the text of the break, or in the code that it quotes."""
+    seen = break_line(log, "device hook")
+    if seen is None:
+        return None
+    return seen.sighting(log, "The graph breaks at the hooks with which accelerate moves tensors between devices.")
 
 
 RULE = Rule(
@@ -47,4 +57,5 @@ RULE = Rule(
     sources=("https://github.com/huggingface/accelerate/issues/2592",),
     explains=("compile/recompile-per-layer-attribute",),
     from_record=detect,
+    from_log=detect_log,
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from trueup.rules.break_logs import break_lines
 from trueup.rules.compilation import compile_calls, coverage, effect
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.facts import applied, listed, places, switched
 from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 
@@ -28,6 +30,20 @@ def detect(record: Record) -> Sighting | None:
             *places(shards[:2]),
         ),
     )
+
+
+HOOKS = (
+    r"FSDPState\._(?:pre|post)_forward|FSDPParamGroup|fsdp_hook_wrapper|_fsdp_state|fsdp/_fully_shard|_composable/fsdp"
+    r"|FSDP(?:2)? (?:pre|post).forward|FSDPModule"
+)
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """Dynamo meets the hooks of fully_shard, which are kept out of it on purpose."""
+    for each in break_lines(log):
+        if each.says(HOOKS) or each.within(HOOKS):
+            return each.sighting(log, "The compiled module contains modules with FSDP2 hooks, which end the graph.")
+    return None
 
 
 RULE = Rule(
@@ -69,4 +85,5 @@ RULE = Rule(
         "compile/requested-and-not-applied",
     ),
     from_record=detect,
+    from_log=detect_log,
 )

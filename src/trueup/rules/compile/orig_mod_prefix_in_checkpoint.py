@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.facts import applied, errors, listed
-from trueup.schema.finding import Evidence, Remedy
+from trueup.rules.log_facts import mentions
+from trueup.schema.finding import Confidence, Evidence, Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Applied, Record
 
 PREFIX = "_orig_mod."
@@ -31,6 +35,33 @@ def prefixed(load: Applied) -> tuple[str, ...]:
     """Missing or unexpected keys that differ by the prefix."""
     names = (*load.detail.get("missing_names", ()), *load.detail.get("unexpected_names", ()))
     return tuple(str(name) for name in names if PREFIX in str(name))
+
+
+KEYS = (
+    r"(?:Unexpected|Missing|unexpected|missing) key(?:\(s\)|s)|were not (?:initialized|used) when|size mismatch for"
+    r"|(?:not found|missing) in (?:the )?(?:state_dict|checkpoint)|newly initialized"
+)
+KEY = r"(?<![\w.])(?:module\.|model\.|_fsdp_wrapped_module\.)*_orig_mod\.[\w.]+"
+LISTED = re.compile(rf"[\[{{(,:]\s*{KEY}\s*(?:,\s*{KEY}|[\]}})])")
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """Keys with the prefix among missing or unexpected ones, or in a list; the name in a traceback is no fault."""
+    for seen in mentions(log, KEY):
+        text = seen.part.said
+        strict = re.search(KEYS, text)
+        listed = LISTED.search(text)
+        if not strict and not listed:
+            continue
+        confidence: Confidence = "established" if strict else "likely"
+        return Sighting(
+            message=f"State-dict keys carry the prefix of torch.compile, such as {seen.found.group()}.",
+            evidence=(seen.evidence(log),),
+            confidence=confidence,
+            severity=None if strict else "warning",
+            failure=seen.failure,
+        )
+    return None
 
 
 RULE = Rule(
@@ -63,4 +94,5 @@ RULE = Rule(
         "https://github.com/FareedKhan-dev/train-llm-from-scratch/issues/36",
     ),
     from_record=detect,
+    from_log=detect_log,
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from trueup.rules.compilation import compile_calls, effect, storm_evidence
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.guards import of_optimizer, storms
+from trueup.rules.recompile_logs import storm
 from trueup.schema.finding import Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 
@@ -22,6 +24,14 @@ def detect(record: Record) -> Sighting | None:
         f"{effect(compile)}.",
         evidence=storm_evidence(found, compile),
     )
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """A guard on the size of an input; one recompile per varying size is how automatic dynamic shapes work."""
+    found = storm(log, "size")
+    if found is None or (found.limit is not None and found.limit.of_optimizer):
+        return None
+    return found.sighting(f"the size of {found.sources[-1]} changed")
 
 
 RULE = Rule(
@@ -55,4 +65,5 @@ RULE = Rule(
     sources=("https://github.com/pytorch/pytorch/issues/139474",),
     explains=("compile/recompile-limit-reached", "compile/requested-and-not-applied"),
     from_record=detect,
+    from_log=detect_log,
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from trueup.rules.compilation import effect, storm_evidence
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.guards import storms
+from trueup.rules.recompile_logs import storm
 from trueup.schema.finding import Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 
@@ -21,6 +23,14 @@ def detect(record: Record) -> Sighting | None:
         evidence=storm_evidence(found, compile),
         severity="warning" if limited else "note",
     )
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """A guard on grad mode, train mode or requires_grad."""
+    found = storm(log, "mode")
+    if found is None:
+        return None
+    return found.sighting(f"a mode changed ({found.guards[-1].text})")
 
 
 RULE = Rule(
@@ -51,4 +61,5 @@ RULE = Rule(
     sources=("https://github.com/pytorch/pytorch/issues/110803",),
     explains=("compile/recompile-limit-reached", "compile/requested-and-not-applied"),
     from_record=detect,
+    from_log=detect_log,
 )

@@ -6,7 +6,9 @@ from trueup.rules.compilation import effect, storm_evidence
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.facts import listed
 from trueup.rules.guards import storms
+from trueup.rules.recompile_logs import storm
 from trueup.schema.finding import Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 
@@ -23,6 +25,14 @@ def detect(record: Record) -> Sighting | None:
         f"{sources or 'Python state'} changes from step to step{effect(compile)}.",
         evidence=storm_evidence(found, compile),
     )
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """A guard on a length, a counter or a global."""
+    found = storm(log, "state")
+    if found is None:
+        return None
+    return found.sighting(f"{found.sources[0]} is guarded by value or length and grows")
 
 
 RULE = Rule(
@@ -46,4 +56,5 @@ RULE = Rule(
     caution="State that changes rarely and takes few values costs only a few compiles.",
     explains=("compile/recompile-limit-reached", "compile/requested-and-not-applied"),
     from_record=detect,
+    from_log=detect_log,
 )

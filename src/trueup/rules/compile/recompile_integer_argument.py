@@ -6,7 +6,10 @@ from trueup.rules.compilation import effect, storm_evidence
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.facts import listed
 from trueup.rules.guards import storms
+from trueup.rules.log_facts import mention
+from trueup.rules.recompile_logs import Storm, limits_of, storm
 from trueup.schema.finding import Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 
@@ -20,6 +23,24 @@ def detect(record: Record) -> Sighting | None:
         f"{listed(found[0].sources) or 'argument'} differs from call to call{effect(compile)}.",
         evidence=storm_evidence(found, compile),
     )
+
+
+FLEX = r"[Ff]lex_?[Aa]ttention"
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """A guard on the value of an int argument."""
+    found = storm(log, "integer")
+    if found is not None:
+        return found.sighting(f"the integer {found.sources[0]} is guarded by value")
+    for limit in limits_of(log):
+        if limit.guard is None and mention(log, FLEX) is not None:
+            return Storm(log, limit, ()).sighting(
+                "FlexAttention takes numbers of blocks and lengths as integers; the log does not show the reason",
+                confidence="possible",
+                specificity=940,
+            )
+    return None
 
 
 RULE = Rule(
@@ -50,4 +71,5 @@ RULE = Rule(
     sources=("https://github.com/vllm-project/vllm/issues/27178",),
     explains=("compile/recompile-limit-reached", "compile/requested-and-not-applied"),
     from_record=detect,
+    from_log=detect_log,
 )

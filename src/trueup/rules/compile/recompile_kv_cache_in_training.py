@@ -5,7 +5,9 @@ from __future__ import annotations
 from trueup.rules.compilation import effect, storm_evidence
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.guards import storms
+from trueup.rules.recompile_logs import storm
 from trueup.schema.finding import Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 
@@ -21,6 +23,14 @@ def detect(record: Record) -> Sighting | None:
         f"{effect(compile)}.",
         evidence=storm_evidence(found, compile),
     )
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """A guard that names the cache."""
+    found = storm(log, "cache")
+    if found is None:
+        return None
+    return found.sighting(f"a guard on the KV cache failed ({found.guards[-1].text})")
 
 
 RULE = Rule(
@@ -52,4 +62,5 @@ RULE = Rule(
         "compile/requested-and-not-applied",
     ),
     from_record=detect,
+    from_log=detect_log,
 )

@@ -6,7 +6,10 @@ from trueup.rules.compilation import coverage, effect
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.facts import listed, switched
 from trueup.rules.guards import guard
+from trueup.rules.log_facts import mention
+from trueup.rules.recompile_logs import HARD, Storm, hard_failure, limits_of
 from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 
@@ -29,6 +32,24 @@ def detect(record: Record) -> Sighting | None:
     )
 
 
+def detect_log(log: Log) -> Sighting | None:
+    """The warning, or the exception that it becomes under fullgraph, whatever the reason."""
+    limit = next(limits_of(log), None)
+    if limit is not None:
+        why = f"the last reason was {limit.guard.text}" if limit.guard else "the log does not show the reason"
+        return Storm(log, limit, ()).sighting(why, specificity=50)
+    hard, told = hard_failure(log), mention(log, HARD.pattern)
+    if hard is None or told is None:
+        return None
+    return Sighting(
+        message="A compiled function reached the recompile limit, and fullgraph=True made that an error.",
+        evidence=(told.evidence(log),),
+        severity="error",
+        failure=hard,
+        specificity=50,
+    )
+
+
 RULE = Rule(
     id="compile/recompile-limit-reached",
     title="A compiled function reached the recompile limit",
@@ -47,4 +68,5 @@ RULE = Rule(
     caution="The last reason tells the class; where a more specific rule fires, that one is meant.",
     residual=True,
     from_record=detect,
+    from_log=detect_log,
 )

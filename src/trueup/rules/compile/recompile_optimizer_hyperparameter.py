@@ -6,7 +6,9 @@ from trueup.rules.compilation import storm_evidence
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.facts import listed
 from trueup.rules.guards import storms
+from trueup.rules.recompile_logs import storm
 from trueup.schema.finding import Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 
@@ -20,6 +22,14 @@ def detect(record: Record) -> Sighting | None:
         f"{listed(found[0].sources)} changed.",
         evidence=storm_evidence(found, compile),
     )
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """A guard on a value of param_groups."""
+    found = storm(log, "hyperparameter")
+    if found is None:
+        return None
+    return found.sighting(f"{found.sources[0]} is guarded by value and changed")
 
 
 RULE = Rule(
@@ -48,4 +58,5 @@ RULE = Rule(
     sources=("https://github.com/pytorch/pytorch/issues/120934", "https://github.com/pytorch/pytorch/issues/163093"),
     explains=("compile/recompile-limit-reached",),
     from_record=detect,
+    from_log=detect_log,
 )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from trueup.rules.compilation import storm_evidence
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.guards import of_optimizer, storms
-from trueup.schema.finding import Remedy
+from trueup.rules.recompile_logs import Storm, limits_of, storm
+from trueup.schema.finding import Confidence, Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 
@@ -21,6 +23,20 @@ def detect(record: Record) -> Sighting | None:
         evidence=storm_evidence(found, compile),
         severity="warning" if limited else "note",
     )
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """A guard on the size of a parameter, or an optimizer's function at the limit for a size or no known reason."""
+    found = storm(log, "parameter size", "optimizer state")
+    if found is not None:
+        return found.sighting("parameters have more shapes than the limit allows")
+    for limit in limits_of(log):
+        if limit.of_optimizer and (limit.guard is None or limit.guard.kind in ("size", "other")):
+            confidence: Confidence = "established" if limit.guard and limit.guard.kind == "size" else "likely"
+            return Storm(log, limit, ()).sighting(
+                "the function belongs to an optimizer, whose parameters have many shapes", confidence=confidence
+            )
+    return None
 
 
 RULE = Rule(
@@ -51,4 +67,14 @@ RULE = Rule(
     sources=("https://github.com/PrimeIntellect-ai/prime-rl/pull/1778",),
     explains=("compile/recompile-limit-reached",),
     from_record=detect,
+    log=(
+        LogText(
+            text=(
+                "Guard failed on a parameter, consider using torch._dynamo.config.force_parameter_static_shapes = False"
+            ),
+            strength="supporting",
+            versions="torch 2.3 and newer",
+        ),
+    ),
+    from_log=detect_log,
 )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from trueup.rules.compilation import effect, storm_evidence
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import listed
 from trueup.rules.guards import storms
+from trueup.rules.log_facts import mention
+from trueup.rules.recompile_logs import Storm, limits_of, storm
 from trueup.schema.finding import Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 GROWING = 3
@@ -25,6 +28,24 @@ def detect(record: Record) -> Sighting | None:
         evidence=storm_evidence(found, compile),
         confidence="established" if all(storm.steps for storm in found) else "likely",
     )
+
+
+FLEX = r"[Ff]lex_?[Aa]ttention"
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """A guard on an attribute of a module; the bare warning leaves it the commonest of several classes."""
+    found = storm(log, "attribute")
+    if found is not None:
+        return found.sighting(f"{found.sources[0]} differs between blocks")
+    for limit in limits_of(log):
+        if limit.guard is None and not limit.of_optimizer and mention(log, FLEX) is None:
+            return Storm(log, limit, ()).sighting(
+                "the log does not show the reason; an attribute that differs between blocks is the commonest",
+                confidence="possible",
+                specificity=940,
+            )
+    return None
 
 
 RULE = Rule(
@@ -65,4 +86,12 @@ RULE = Rule(
     sources=("https://github.com/pytorch/pytorch/pull/171598", "https://github.com/pytorch/pytorch/issues/163329"),
     explains=("compile/recompile-limit-reached", "compile/requested-and-not-applied"),
     from_record=detect,
+    log=(
+        LogText(
+            text="allow_unspec_int_on_nn_module",
+            strength="supporting",
+            versions="torch 2.8 and newer, a hint behind the guard on an integer of a module",
+        ),
+    ),
+    from_log=detect_log,
 )

@@ -7,7 +7,10 @@ from collections import Counter
 from trueup.rules.compilation import effect, storm_evidence
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.guards import storms
+from trueup.rules.log_facts import mentions
+from trueup.rules.recompile_logs import storm
 from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 
@@ -24,6 +27,22 @@ def detect(record: Record) -> Sighting | None:
         f"again {found[0].count} times{effect(compile)}.",
         evidence=(Evidence(what=f"models of class {name}", value=number), *storm_evidence(found, compile)),
         confidence="likely" if limited else "possible",
+    )
+
+
+SEVERAL = r"\b(?P<model>ref(?:erence)?|reward|critic|value|policy|actor|teacher|student|target|ema)_?[Mm]odel\b"
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """The limit, for a mode in which models differ, in a job that names several models."""
+    found = storm(log, "mode")
+    if found is None or found.limit is None:
+        return None
+    models = {each.found["model"].lower() for each in mentions(log, SEVERAL)}
+    if len(models) < 2:
+        return None
+    return found.sighting(
+        f"the modes of several models ({', '.join(sorted(models))}) are added up", confidence="likely", specificity=1050
     )
 
 
@@ -59,4 +78,5 @@ RULE = Rule(
         "compile/recompile-grad-or-train-mode-toggle",
     ),
     from_record=detect,
+    from_log=detect_log,
 )

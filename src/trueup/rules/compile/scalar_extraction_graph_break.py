@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from trueup.rules.break_logs import break_line
 from trueup.rules.breaks import break_evidence, break_severity, break_text, breaks, times
 from trueup.rules.compilation import effect
 from trueup.rules.definition import Rule, Sighting
 from trueup.schema.finding import Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 
@@ -22,6 +24,14 @@ def detect(record: Record) -> Sighting | None:
         confidence="likely" if shapes_only else "established",
         severity=break_severity(record, found),
     )
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """item(), tolist() or a shape that depends on data."""
+    seen = break_line(log, "scalar")
+    if seen is None:
+        return None
+    return seen.sighting(log, "The graph breaks where a tensor becomes a Python number.")
 
 
 RULE = Rule(
@@ -48,4 +58,5 @@ RULE = Rule(
     caution="torch 2.13 captures item() under fullgraph=True even with the switch off; no error there proves nothing.",
     sources=("https://github.com/PrimeIntellect-ai/prime-rl/issues/996",),
     from_record=detect,
+    from_log=detect_log,
 )

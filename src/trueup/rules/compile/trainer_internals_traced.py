@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from trueup.rules.break_logs import break_line
 from trueup.rules.breaks import break_evidence, break_kind, breaks, times
 from trueup.rules.compilation import compile_calls
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.facts import errors, places
 from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import GraphBreak, Record
 
 
@@ -29,6 +31,14 @@ def detect(record: Record) -> Sighting | None:
     )
 
 
+def detect_log(log: Log) -> Sighting | None:
+    """Code of a trainer in what the break quotes."""
+    seen = break_line(log, "trainer")
+    if seen is None:
+        return None
+    return seen.sighting(log, "Dynamo traced the trainer's own code, its logging or its hooks.")
+
+
 RULE = Rule(
     id="compile/trainer-internals-traced",
     title="Compiling a whole trainer module traces the framework's own code",
@@ -47,4 +57,5 @@ RULE = Rule(
     caution="Some frameworks compile their steps by design and keep logging out of the graph.",
     explains=("compile/requested-and-not-applied",),
     from_record=detect,
+    from_log=detect_log,
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from trueup.rules.break_logs import break_line
 from trueup.rules.breaks import break_evidence, break_severity, breaks, times
 from trueup.rules.compilation import effect
 from trueup.rules.definition import Rule, Sighting
 from trueup.schema.finding import Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 
@@ -17,6 +19,22 @@ def detect(record: Record) -> Sighting | None:
         message=f"Python that Dynamo cannot trace broke the graph {times(found)} times{effect(record.actual.compile)}.",
         evidence=break_evidence(found),
         severity=break_severity(record, found),
+    )
+
+
+PLAIN = r"\b(?:print|logging|logger|importlib|__import__|inspect|_?warnings)\b|register_hook|LOSS_MAPPING|loss_function"
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """The rest of the breaks: sure to be one, but which class it is stays open unless Python itself is named."""
+    seen = break_line(log, "python")
+    if seen is None:
+        return None
+    # While executing lines and warnings about the compiler itself have no code that could be moved.
+    named = seen.says(PLAIN)
+    at = f" at {seen.told.at}" if seen.told.at else ""
+    return seen.sighting(
+        log, f"Dynamo could not trace a line{at}.", "likely" if named and seen.user else "possible", specificity=5
     )
 
 
@@ -38,4 +56,5 @@ RULE = Rule(
     caution="A residual class: any more specific class of graph break comes first.",
     sources=("https://github.com/huggingface/transformers/issues/34615",),
     from_record=detect,
+    from_log=detect_log,
 )

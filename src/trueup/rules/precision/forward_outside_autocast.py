@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import applied, errors, percent, places, share
-from trueup.schema.finding import Evidence, Remedy
+from trueup.rules.log_facts import mention
+from trueup.rules.printed_dtypes import HALVES, PRINTED, dtype, mixed_precision
+from trueup.schema.finding import Confidence, Evidence, Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 MISMATCH = (
@@ -34,6 +37,35 @@ def detect(record: Record) -> Sighting | None:
     )
 
 
+PRODUCT = (
+    rf"(?:mat1 and mat2|m1 and m2|self and mat2) (?:to have|must have) the same dtype,? but got:? *(?P<one>{PRINTED}) "
+    rf"(?:!=|and) (?P<other>{PRINTED})"
+    rf"|Input type \((?P<input>{PRINTED})\) and (?:weight|bias) type \((?P<weight>{PRINTED})\) should be the same"
+)
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """float32 against a half type, in a linear or convolution; any other pair is a fault of the data or the code."""
+    seen = mention(log, PRODUCT)
+    if seen is None:
+        return None
+    dtypes = [dtype(printed) for printed in seen.found.groups() if printed]
+    if set(dtypes) == set(HALVES):
+        confidence: Confidence = "possible"
+    elif mixed_precision(dtypes):
+        confidence = "established"
+    else:
+        return None
+    return Sighting(
+        message=f"A layer multiplied {dtypes[0]} by {dtypes[1]}: its forward ran outside of autocast, and "
+        "parameters of "
+        "both dtypes are in the model.",
+        evidence=(seen.evidence(log),),
+        confidence=confidence,
+        failure=seen.failure,
+    )
+
+
 RULE = Rule(
     id="precision/forward-outside-autocast",
     title="Forward runs outside autocast with mixed parameter dtypes",
@@ -57,4 +89,19 @@ RULE = Rule(
     ),
     sources=("https://github.com/huggingface/peft/issues/1515",),
     from_record=detect,
+    log=(
+        LogText(
+            text="expected scalar type Half but found Float",
+            strength="supporting",
+            versions="any torch, matrix products and others",
+        ),
+        LogText(
+            text="expected scalar type BFloat16 but found Float",
+            strength="supporting",
+            versions="any torch, matrix products and others",
+        ),
+        LogText(text="expected scalar type Float but found Half", strength="supporting", versions="any torch"),
+        LogText(text="expected scalar type Float but found BFloat16", strength="supporting", versions="any torch"),
+    ),
+    from_log=detect_log,
 )

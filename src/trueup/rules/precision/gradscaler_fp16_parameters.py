@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import applied, errors, places, share
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
@@ -56,4 +56,5 @@ RULE = Rule(
         "https://github.com/67372a/LoRA_Easy_Training_Scripts/issues/57",
     ),
     from_record=detect,
+    log=(LogText(text="Attempting to unscale FP16 gradients", versions="any torch"),),
 )

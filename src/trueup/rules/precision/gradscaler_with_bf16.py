@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import applied, errors, places, share
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
@@ -49,4 +49,18 @@ RULE = Rule(
     caution="A scaler with enabled=False is idle. bf16 needs no scaling, so a missing kernel is not the fault.",
     sources=("https://github.com/open-mmlab/mmengine/issues/1540",),
     from_record=detect,
+    log=(
+        LogText(
+            text="_amp_foreach_non_finite_check_and_unscale_cuda not implemented for BFloat16",
+            versions="torch up to 2.13",
+        ),
+        LogText(
+            text="_amp_<operator>_unscale_<device> not implemented for BFloat16", versions="other devices and releases"
+        ),
+        LogText(
+            text="_amp_foreach_non_finite_check_and_unscale_cuda",
+            strength="supporting",
+            versions="any torch, other dtypes too",
+        ),
+    ),
 )

@@ -1,0 +1,55 @@
+"""A quantised base model was compiled before the trainer got it, or its layers cannot be traced."""
+
+from __future__ import annotations
+
+from trueup.rules.break_logs import break_lines
+from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.schema.finding import Remedy
+from trueup.schema.log import Log
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """A break inside of bitsandbytes."""
+    for each in break_lines(log):
+        frame = each.within(r"(?:^|/)bitsandbytes/")
+        if frame is not None or each.says(r"\bbitsandbytes\.(?:functional|autograd|nn|cextension)|MatMul[48]Bit"):
+            return each.sighting(
+                log, "The compiled graph breaks inside of bitsandbytes, at each quantised layer.", "likely"
+            )
+    return None
+
+
+RULE = Rule(
+    id="adapter/quantized-model-compile-refused",
+    title="Compile of a quantized base model is refused or breaks",
+    layers=("adapter", "compile", "trainer"),
+    severity="error",
+    silent="",
+    cause=(
+        "Older bitsandbytes calls its kernels outside of torch's operator registry, so transformers refuses a compiled "
+        "quantised model when a Trainer is made."
+    ),
+    remedies=(
+        Remedy(
+            id="compile-through-trainer",
+            kind="config-edit",
+            automatic=False,
+            how="pass the uncompiled model and torch_compile=True, after get_peft_model",
+        ),
+        Remedy(
+            id="upgrade-bitsandbytes",
+            kind="install",
+            automatic=False,
+            how="pip install 'bitsandbytes>=0.46' 'torch>=2.8': 4-bit layers then trace without breaks",
+        ),
+    ),
+    caution="The check looks for _orig_mod on the model: module.compile() in place passes it.",
+    sources=("https://github.com/huggingface/peft/issues/1886",),
+    log=(
+        LogText(
+            text="You cannot fine-tune quantized model with `torch.compile()`",
+            versions="transformers 4.4x to 5",
+        ),
+    ),
+    from_log=detect_log,
+)

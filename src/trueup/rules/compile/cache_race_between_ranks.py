@@ -1,0 +1,84 @@
+"""Ranks write the same compile cache at the same time."""
+
+from __future__ import annotations
+
+import re
+
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.log_facts import Mention, mention, mentions, passes
+from trueup.schema.finding import Confidence, Remedy
+from trueup.schema.log import Log
+
+TEMPORARY = r"(?:No such file or directory|FileNotFoundError)[^\n]*\.tmp[._]?(?:pid_)?\d[\w.-]*|\.tmp\.pid_\d+"
+CACHE = r"torchinductor|\.triton/cache|/triton/\w|TRITON_CACHE|torch_compile_cache|unsloth_compiled_cache|fxgraph"
+MISSING = rf"(?:FileNotFoundError|No such file or directory|Stale file handle|Text file busy)[^\n]*(?:{CACHE})"
+HALF_WRITTEN = (
+    r"JSONDecodeError|Expecting value: line \d|Extra data: line|EOFError: Ran out of input|pickle data was truncated"
+    r"|UnpicklingError|file too short|invalid ELF header|SyntaxError"
+)
+COMPILES = r"torch\.compile|torch/_inductor|_inductor|triton|autotun\w+|unsloth_compiled_cache|torch_compile_cache"
+RANKS = r"\brank ?\d|local_rank|torchrun|\bRay\b|ray::|multi-?node|world_size"
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """A temporary or half-written file of a cache of compiled code."""
+    temporary = mention(log, TEMPORARY)
+    if temporary is not None and mention(log, CACHE) is not None:
+        return _sighting(log, temporary, "a temporary file of the cache was gone before it was renamed", "established")
+    missing = mention(log, MISSING)
+    if missing is not None:
+        several = len(log.ranks) > 1 or (log.world_size or 0) > 1 or mention(log, RANKS) is not None
+        return _sighting(log, missing, "a file of the cache was gone", "likely" if several else "possible")
+    for half in mentions(log, HALF_WRITTEN):
+        inside = passes(half.failure, "torch/_inductor/", "triton/", "unsloth_compiled_cache/", "torch_compile_cache/")
+        if inside is not None or mention_in(half, COMPILES):
+            return _sighting(log, half, "a file of the cache was read half written", "likely" if inside else "possible")
+    return None
+
+
+def mention_in(seen: Mention, expression: str) -> bool:
+    """True when the same failure says this too."""
+    return re.search(expression, seen.part.said) is not None
+
+
+def _sighting(log: Log, seen: Mention, what: str, confidence: Confidence) -> Sighting:
+    return Sighting(
+        message=f"While code was compiled {what}: several processes share one cache folder.",
+        evidence=(seen.evidence(log),),
+        confidence=confidence,
+        failure=seen.failure,
+    )
+
+
+RULE = Rule(
+    id="compile/cache-race-between-ranks",
+    title="Ranks race on a shared compile cache directory",
+    layers=("compile", "launcher", "trainer"),
+    severity="error",
+    silent="",
+    cause=(
+        "All ranks write the same cache folder of Inductor, Triton or a library that generates code, on network "
+        "storage or "
+        "without an atomic rename."
+    ),
+    remedies=(
+        Remedy(
+            id="cache-folder-per-rank",
+            kind="env-var",
+            automatic=False,
+            how=(
+                "TORCHINDUCTOR_CACHE_DIR=/tmp/inductor-$LOCAL_RANK TRITON_CACHE_DIR=/tmp/triton-$LOCAL_RANK on "
+                "local disk"
+            ),
+        ),
+        Remedy(
+            id="first-rank-compiles",
+            kind="code",
+            automatic=False,
+            how="one step on rank 0, then torch.distributed.barrier(), then the other ranks",
+        ),
+    ),
+    caution="In a job of one process the same text means a full or unwritable disk.",
+    sources=("https://github.com/pytorch/pytorch/issues/134384", "https://github.com/pytorch/pytorch/issues/153791"),
+    from_log=detect_log,
+)

@@ -1,0 +1,44 @@
+"""A model was compiled, or wrapped, before FSDP1 wraps it automatically."""
+
+from __future__ import annotations
+
+from trueup.rules.definition import LogText, Rule
+from trueup.schema.finding import Remedy
+
+RULE = Rule(
+    id="compile/data-parallel-wrapper-order",
+    title="Model compiled on the wrong side of the DDP or FSDP1 wrapper",
+    layers=("compile", "sharding", "trainer"),
+    severity="error",
+    silent="With DDP nothing is printed: communication only does not overlap with compute.",
+    cause=(
+        "DDPOptimizer and FSDP1 act on the graph of the wrapped model; compiling first, or preparing the compiled "
+        "wrapper "
+        "again, bypasses them or wraps twice."
+    ),
+    remedies=(
+        Remedy(
+            id="compile-after-wrapping",
+            kind="code",
+            automatic=False,
+            how="model = DDP(model) or FSDP(model), then model = torch.compile(model); prepare exactly once",
+        ),
+        Remedy(
+            id="compile-per-block",
+            kind="in-process",
+            automatic=False,
+            how="for block in blocks: block.compile(), which is safe on either side of the wrapper",
+        ),
+        Remedy(
+            id="upgrade-accelerate", kind="install", automatic=False, how="accelerate >= 0.23 decides the order itself"
+        ),
+    ),
+    caution="For FSDP2 it is the reverse: blocks are compiled before fully_shard.",
+    sources=("https://github.com/huggingface/transformers/issues/22215",),
+    log=(
+        LogText(
+            text="FSDP auto wrapping requires modules to not already have FSDP applied",
+            versions="torch 1.12 and newer",
+        ),
+    ),
+)
