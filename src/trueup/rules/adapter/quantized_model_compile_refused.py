@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from trueup.rules.break_logs import break_lines
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import asks_for_compile, install, installed_as, said, torch_version, version_of
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Remedy
 from trueup.schema.log import Log
 
@@ -17,6 +19,25 @@ def detect_log(log: Log) -> Sighting | None:
                 log, "The compiled graph breaks inside of bitsandbytes, at each quantised layer.", "likely"
             )
     return None
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    compiled, quantizer, torch = (
+        asks_for_compile(environment),
+        version_of(environment, "bitsandbytes"),
+        torch_version(environment),
+    )
+    if compiled is None or quantizer is None or torch is None:
+        return None
+    if quantizer.release[:2] >= (0, 46) and torch.release[:2] >= (2, 8):
+        return None
+    return Sighting(
+        message=f"torch.compile is asked for, and bitsandbytes {quantizer} with torch {torch} breaks its graphs.",
+        evidence=(installed_as(environment.packages["bitsandbytes"]), said(compiled)),
+        confidence="possible",
+        severity="note",
+        remedies=(install(environment, "bitsandbytes>=0.46", options="--upgrade", id="upgrade-bitsandbytes"),),
+    )
 
 
 RULE = Rule(
@@ -52,4 +73,5 @@ RULE = Rule(
         ),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

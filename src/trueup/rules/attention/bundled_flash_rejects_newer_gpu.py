@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 from trueup.rules.definition import Rule, Sighting
+from trueup.rules.environment_facts import gpu_evidence, install, supports
+from trueup.rules.extension_facts import BUNDLING
 from trueup.rules.log_facts import mention, passes
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
@@ -60,6 +63,31 @@ def _remedies(owner: str) -> tuple[Remedy, ...]:
     )
 
 
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    for gpu in environment.gpus:
+        for extension in environment.extensions:
+            if extension.package in BUNDLING and supports(extension, gpu) is False:
+                number = gpu.compute_capability
+                return Sighting(
+                    message=f"{extension.file} holds no code for {gpu.name}, compute capability {number}.",
+                    evidence=(
+                        Evidence(
+                            what=f"architectures in {extension.package}",
+                            value=" ".join(extension.gpu_architectures),
+                            at=extension.file,
+                        ),
+                        *gpu_evidence([gpu]),
+                    ),
+                    confidence="likely",
+                    remedies=(
+                        install(
+                            environment, extension.package or "", options="--upgrade", id="upgrade-bundled-kernels"
+                        ),
+                    ),
+                )
+    return None
+
+
 RULE = Rule(
     id="attention/bundled-flash-rejects-newer-gpu",
     title="Old bundled flash-attention copy rejects a new GPU",
@@ -91,4 +119,5 @@ RULE = Rule(
     caution="The sentence alone says nothing: the path printed with it, or the GPU, decides; below sm 8.0 it is right.",
     sources=("https://github.com/Dao-AILab/flash-attention/issues/1540",),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import LogText, Rule
+from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import gpu_evidence, gpus_with, installed_as, version_of
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Remedy
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    small = gpus_with(environment, (8, 6), (9, 0))
+    flash = version_of(environment, "flash-attn")
+    if not small or flash is None or flash.major >= 2:
+        return None
+    return Sighting(
+        message=f"flash-attn {flash} has no backward for heads above 64 on {small[0].name}.",
+        evidence=(installed_as(environment.packages["flash-attn"]), *gpu_evidence(small)),
+        confidence="possible",
+        severity="note",
+    )
+
 
 RULE = Rule(
     id="attention/flash-backward-head-dim-limit",
@@ -52,4 +68,5 @@ RULE = Rule(
             versions="flash-attn 2",
         ),
     ),
+    from_environment=detect_in_environment,
 )

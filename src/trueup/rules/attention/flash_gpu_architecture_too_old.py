@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import asks_for_flash, gpu_evidence, gpus_with, installed_as, said, version_of
 from trueup.rules.log_facts import mention
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Remedy
 from trueup.schema.log import Log
 
@@ -30,6 +32,22 @@ def detect_log(log: Log) -> Sighting | None:
         evidence=(seen.evidence(log),),
         confidence="likely",
         failure=seen.failure,
+    )
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    old = gpus_with(environment, (0, 0), (8, 0))
+    asked, installed = asks_for_flash(environment), version_of(environment, "flash-attn")
+    if not old or (asked is None and (installed is None or installed.major < 2)):
+        return None
+    return Sighting(
+        message=f"{old[0].name} has compute capability {old[0].compute_capability}; FlashAttention 2 needs 8.0.",
+        evidence=(
+            *gpu_evidence(old),
+            *((installed_as(environment.packages["flash-attn"]),) if installed else ()),
+            *((said(asked, "attention asked for"),) if asked else ()),
+        ),
+        remedies=(Remedy(id="use-sdpa", kind="config-edit", automatic=False, how='attn_implementation="sdpa"'),),
     )
 
 
@@ -90,4 +108,5 @@ RULE = Rule(
         ),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

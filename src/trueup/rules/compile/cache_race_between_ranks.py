@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 from trueup.rules.definition import Rule, Sighting
+from trueup.rules.environment_facts import processes, said, torch_version
 from trueup.rules.log_facts import Mention, mention, mentions, passes
-from trueup.schema.finding import Confidence, Remedy
+from trueup.schema.environment import Environment
+from trueup.schema.finding import Confidence, Evidence, Remedy
 from trueup.schema.log import Log
 
 TEMPORARY = r"(?:No such file or directory|FileNotFoundError)[^\n]*\.tmp[._]?(?:pid_)?\d[\w.-]*|\.tmp\.pid_\d+"
@@ -50,6 +52,45 @@ def _sighting(log: Log, seen: Mention, what: str, confidence: Confidence) -> Sig
     )
 
 
+VARIABLES = {"inductor cache": "TORCHINDUCTOR_CACHE_DIR", "triton cache": "TRITON_CACHE_DIR"}
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    shared = [name for name in VARIABLES if environment.folders.get(name, {}).get("network")]
+    if torch_version(environment) is None or not shared:
+        return None
+    several = processes(environment)
+    folder = environment.folders[shared[0]]
+    return Sighting(
+        message=(
+            f"The {shared[0]} {folder.get('path')} lies on {folder.get('filesystem')}, "
+            "where all ranks and machines write to it."
+        ),
+        evidence=(
+            *(
+                Evidence(
+                    what=f"file system of the {name}",
+                    value=environment.folders[name].get("filesystem"),
+                    at=environment.folders[name].get("path"),
+                )
+                for name in shared
+            ),
+            *((said(several, "processes"),) if several else ()),
+        ),
+        confidence="possible",
+        severity="warning" if several else "note",
+        remedies=tuple(
+            Remedy(
+                id=f"local-{name.replace(' ', '-')}",
+                kind="env-var",
+                automatic=False,
+                how=f"export {VARIABLES[name]}=/tmp/{name.replace(' ', '_')}_$USER on every machine",
+            )
+            for name in shared
+        ),
+    )
+
+
 RULE = Rule(
     id="compile/cache-race-between-ranks",
     title="Ranks race on a shared compile cache directory",
@@ -81,4 +122,5 @@ RULE = Rule(
     caution="In a job of one process the same text means a full or unwritable disk.",
     sources=("https://github.com/pytorch/pytorch/issues/134384", "https://github.com/pytorch/pytorch/issues/153791"),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

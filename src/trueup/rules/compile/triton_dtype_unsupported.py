@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import asks_for_compile, configured, gpu_evidence, gpus_with, said
 from trueup.rules.log_facts import mention
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Remedy
 from trueup.schema.log import Log
 
@@ -28,6 +30,18 @@ def detect_log(log: Log) -> Sighting | None:
             failure=seen.failure,
         )
     return None
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    old, compiled = gpus_with(environment, (0, 0), (8, 0)), asks_for_compile(environment)
+    precision = configured(environment, "mixed_precision")
+    if not old or compiled is None or precision is None or precision.value != "bf16":
+        return None
+    return Sighting(
+        message=f"bf16 and torch.compile are asked for, and {old[0].name} has no bf16 instructions.",
+        evidence=(said(precision), said(compiled), *gpu_evidence(old)),
+        confidence="likely",
+    )
 
 
 RULE = Rule(
@@ -58,4 +72,5 @@ RULE = Rule(
         LogText(text="fp8e4nv data type is not supported on CUDA arch < 89", versions="triton 2.1 to 3.0"),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import LogText, Rule
-from trueup.schema.finding import Remedy
+from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import torch_version, visible_gpus
+from trueup.schema.environment import Environment
+from trueup.schema.finding import Evidence, Remedy
+
+LEAST = 256 * 1024**2
+"""Bytes; Docker gives 64 MB."""
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    size, container = environment.limits.get("shm_bytes"), environment.limits.get("container")
+    if not isinstance(size, int) or size >= LEAST or container is None or torch_version(environment) is None:
+        return None
+    several = visible_gpus(environment) > 1
+    return Sighting(
+        message=f"/dev/shm of this container holds {size / 1e6:.0f} MB; NCCL and data loader workers take more.",
+        evidence=(
+            Evidence(what="size of /dev/shm in bytes", value=size),
+            Evidence(what="container", value=str(container)),
+            Evidence(what="GPUs visible", value=visible_gpus(environment)),
+        ),
+        confidence="likely" if several else "possible",
+        severity="warning" if several else "note",
+    )
+
 
 RULE = Rule(
     id="launcher/container-shared-memory-too-small",
@@ -57,4 +80,5 @@ RULE = Rule(
             not_with=("socketStartConnect", "Connection refused", "No route to host"),
         ),
     ),
+    from_environment=detect_in_environment,
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import said, torch_version, variable
 from trueup.rules.log_facts import mention
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Remedy
 from trueup.schema.log import Log
 
@@ -23,6 +25,18 @@ def detect_log(log: Log) -> Sighting | None:
         confidence="established" if "torch" in log.versions else "likely",
         failure=seen.failure,
         specificity=1300,
+    )
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    level, torch = variable(environment, "TORCH_DISTRIBUTED_DEBUG"), torch_version(environment)
+    if level is None or level.value.upper() != "DETAIL" or torch is None or torch.release[:2] != (2, 6):
+        return None
+    return Sighting(
+        message=f"TORCH_DISTRIBUTED_DEBUG=DETAIL with torch {torch} can report a false barrier mismatch.",
+        evidence=(said(level),),
+        confidence="possible",
+        severity="note",
     )
 
 
@@ -54,4 +68,5 @@ RULE = Rule(
         ),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import configured, machines, processes, said, visible_gpus
+from trueup.rules.facts import is_on
 from trueup.rules.log_facts import mention
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
@@ -20,6 +23,33 @@ def detect_log(log: Log) -> Sighting | None:
         message=f"Ranks {ranks[0]} and {ranks[1]} use the same GPU ({seen.found['bus']}).",
         evidence=(seen.evidence(log), Evidence(what="GPU used twice", value=seen.found["bus"], ranks=ranks)),
         failure=seen.failure,
+    )
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    wanted, on_cpu = processes(environment), configured(environment, "use_cpu")
+    visible = visible_gpus(environment)
+    if wanted is None or not environment.gpus or (on_cpu is not None and is_on(on_cpu.value)):
+        return None
+    here = -(-int(wanted.value) // machines(environment))
+    if visible == 0 or here <= visible:
+        return None
+    chosen = [each for each in environment.settings if each.name == "CUDA_VISIBLE_DEVICES"]
+    return Sighting(
+        message=f"{here} processes will be started on this machine, whose visible GPUs are {visible}.",
+        evidence=(
+            said(wanted, "processes"),
+            Evidence(what="GPUs visible", value=visible),
+            *(said(each) for each in chosen),
+        ),
+        remedies=(
+            Remedy(
+                id="as-many-processes-as-gpus",
+                kind="config-edit",
+                automatic=False,
+                how=f"--num_processes {visible * machines(environment)} (torchrun: --nproc-per-node {visible})",
+            ),
+        ),
     )
 
 
@@ -65,4 +95,5 @@ RULE = Rule(
         LogText(text="invalid device ordinal", strength="supporting", versions="torch any, more ranks than GPUs"),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

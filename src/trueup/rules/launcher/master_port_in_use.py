@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import configured, said, variable
 from trueup.rules.log_facts import mentions, passes
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
@@ -37,6 +39,38 @@ def detect_log(log: Log) -> Sighting | None:
             failure=seen.failure,
         )
     return None
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    taken = [port for port, in_use in environment.ports.items() if in_use]
+    if not taken:
+        return None
+    settings = (variable(environment, "MASTER_PORT"), configured(environment, "main_process_port"))
+    chosen = next((setting for setting in settings if setting is not None and setting.value in taken), None)
+    port = chosen.value if chosen else taken[0]
+    purpose = "which is set for the next launch" if chosen else "the default of launchers"
+    return Sighting(
+        message=f"Port {port}, {purpose}, is taken on this machine.",
+        evidence=(
+            Evidence(what=f"listening on port {port}", value=True, at="/proc/net/tcp"),
+            *((said(chosen),) if chosen else ()),
+        ),
+        severity="warning" if chosen else "note",
+        remedies=(
+            Remedy(
+                id="free-rendezvous-port",
+                kind="env-var",
+                automatic=False,
+                how="torchrun --standalone …, or another MASTER_PORT (accelerate launch --main_process_port 0)",
+            ),
+            Remedy(
+                id="find-port-holder",
+                kind="code",
+                automatic=False,
+                how=f"ss -ltnp 'sport = :{port}' shows who holds it",
+            ),
+        ),
+    )
 
 
 RULE = Rule(
@@ -84,4 +118,5 @@ RULE = Rule(
         ),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

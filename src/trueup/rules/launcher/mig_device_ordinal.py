@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import processes, said, variable
 from trueup.rules.log_facts import mention
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
@@ -42,6 +44,33 @@ def detect_log(log: Log) -> Sighting | None:
     )
 
 
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    sliced = [gpu for gpu in environment.gpus if gpu.mig]
+    several, chosen = processes(environment), variable(environment, "CUDA_VISIBLE_DEVICES")
+    listed = len(chosen.value.split(",")) if chosen is not None and "MIG-" in chosen.value else 0
+    if not sliced or (several is None and listed < 2):
+        return None
+    first = sliced[0].slices[0] if sliced[0].slices else "MIG-<uuid>"
+    return Sighting(
+        message=f"MIG is on for {sliced[0].name}: a process sees one slice as device 0, whatever its rank.",
+        evidence=(
+            Evidence(what="MIG slices", value=sum(len(gpu.slices) for gpu in sliced)),
+            *((said(several, "processes"),) if several else ()),
+            *((said(chosen),) if chosen else ()),
+        ),
+        confidence="likely",
+        severity="warning",
+        remedies=(
+            Remedy(
+                id="one-slice-a-process",
+                kind="env-var",
+                automatic=False,
+                how=f"CUDA_VISIBLE_DEVICES={first} for one process, another slice for each other; device 0 in all",
+            ),
+        ),
+    )
+
+
 RULE = Rule(
     id="launcher/mig-device-ordinal",
     title="Process addresses a MIG device beyond ordinal zero",
@@ -71,4 +100,5 @@ RULE = Rule(
         LogText(text="CUDA error: invalid device ordinal", strength="supporting", versions="torch any"),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

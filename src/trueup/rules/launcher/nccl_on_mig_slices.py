@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
+from trueup.rules.environment_facts import processes, said
 from trueup.rules.log_facts import mention
-from trueup.schema.finding import Remedy
+from trueup.schema.environment import Environment
+from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
 DUPLICATE = r"Duplicate GPU detected|Multiple ranks? (?:per|on the same) (?:GPU|device)"
@@ -21,6 +23,24 @@ def detect_log(log: Log) -> Sighting | None:
         evidence=(seen.evidence(log), mig.evidence(log, "MIG")),
         confidence="likely",
         failure=seen.failure,
+    )
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    sliced = [gpu for gpu in environment.gpus if gpu.mig and len(gpu.slices) > 1]
+    several = processes(environment)
+    if not sliced or several is None:
+        return None
+    return Sighting(
+        message=(
+            f"{several.value} processes are asked for, and {sliced[0].name} is cut into {len(sliced[0].slices)} slices."
+        ),
+        evidence=(
+            Evidence(what=f"MIG slices of {sliced[0].name}", value=len(sliced[0].slices)),
+            said(several, "processes"),
+        ),
+        confidence="likely",
+        severity="warning",
     )
 
 
@@ -52,4 +72,5 @@ RULE = Rule(
     caution="Without MIG two ranks were given the same GPU.",
     sources=("https://github.com/NVIDIA/nccl/issues/1716",),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

@@ -2,8 +2,50 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import LogText, Rule
-from trueup.schema.finding import Remedy
+from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import machines, said, variable
+from trueup.schema.environment import Environment, Setting
+from trueup.schema.finding import Evidence, Remedy
+
+VIRTUAL = ("docker", "br-", "virbr", "veth", "cni", "flannel", "cali", "tun", "tap", "wg", "tailscale")
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
+        chosen = variable(environment, name)
+        if chosen is not None and environment.interfaces and not _matches(chosen, environment.interfaces):
+            return Sighting(
+                message=f"{name}={chosen.value} names no network interface of this machine.",
+                evidence=(said(chosen), Evidence(what="interfaces", value=", ".join(environment.interfaces))),
+                severity="warning",
+            )
+    virtual = [name for name in environment.interfaces if name.startswith(VIRTUAL)]
+    if machines(environment) < 2 or not virtual or variable(environment, "NCCL_SOCKET_IFNAME"):
+        return None
+    return Sighting(
+        message=(
+            f"The job spans {machines(environment)} machines, this one has the virtual interface {virtual[0]}, "
+            "and no interface is chosen."
+        ),
+        evidence=(Evidence(what="interfaces", value=", ".join(environment.interfaces)),),
+        confidence="possible",
+        severity="note",
+    )
+
+
+def _matches(chosen: Setting, interfaces: tuple[str, ...]) -> bool:
+    """`eth,ib` are beginnings, `=eth0` a whole name, `^docker` what to leave out.
+
+    https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname
+    """
+    text = chosen.value
+    negated, text = text.startswith("^"), text.removeprefix("^")
+    exact, text = text.startswith("="), text.removeprefix("=")
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    whole = exact or chosen.name == "GLOO_SOCKET_IFNAME"
+    hit = [each for each in interfaces if any(each == name if whole else each.startswith(name) for name in names)]
+    return len(hit) < len(interfaces) if negated else bool(hit)
+
 
 RULE = Rule(
     id="launcher/nccl-wrong-network-interface",
@@ -51,4 +93,5 @@ RULE = Rule(
         ),
         LogText(text="unhandled system error", strength="supporting", versions="torch any, about NCCL"),
     ),
+    from_environment=detect_in_environment,
 )

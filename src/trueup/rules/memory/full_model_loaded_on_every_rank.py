@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import asks_for_fsdp, configured, processes, said
+from trueup.rules.facts import is_on
 from trueup.rules.log_facts import is_build, mention
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Remedy
 from trueup.schema.log import Log
 
@@ -23,6 +26,19 @@ def detect_log(log: Log) -> Sighting | None:
         evidence=(seen.evidence(log),),
         confidence="possible",
         failure=seen.failure,
+    )
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    sharded, efficient = asks_for_fsdp(environment), configured(environment, "fsdp_cpu_ram_efficient_loading")
+    several = processes(environment)
+    if sharded is None or several is None or efficient is None or is_on(efficient.value):
+        return None
+    return Sighting(
+        message=f"Memory-efficient loading is off: each of {several.value} processes will load the whole model.",
+        evidence=(said(efficient), said(sharded), said(several, "processes")),
+        confidence="likely",
+        severity="note",
     )
 
 
@@ -67,4 +83,5 @@ RULE = Rule(
         ),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import percent
 from trueup.rules.out_of_memory import OutOfMemory, out_of_memory
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
@@ -33,6 +34,38 @@ def numbers(memory: OutOfMemory, held: float) -> tuple[Evidence, ...]:
     return (
         Evidence(what=f"bytes held by other processes{f' ({processes})' if processes else ''}", value=round(held)),
         Evidence(what="bytes of the device", value=round(memory.total or 0)),
+    )
+
+
+NOTABLE = 0.1
+"""Share of a GPU's memory; a display and an idle context take less."""
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    used = [
+        (gpu, gpu.memory_used_bytes / gpu.memory_bytes)
+        for gpu in environment.gpus
+        if gpu.memory_bytes and gpu.memory_used_bytes and gpu.memory_used_bytes / gpu.memory_bytes >= NOTABLE
+    ]
+    if not used:
+        return None
+    gpu, share = max(used, key=lambda each: each[1])
+    return Sighting(
+        message=f"{round(share * 100)} % of the memory of GPU {gpu.index} is taken before this job starts.",
+        evidence=tuple(
+            Evidence(what=f"bytes in use on GPU {each.index} ({each.name})", value=each.memory_used_bytes)
+            for each, _ in used
+        ),
+        confidence="likely",
+        severity="warning",
+        remedies=(
+            Remedy(
+                id="find-gpu-holders",
+                kind="code",
+                automatic=False,
+                how="nvidia-smi --query-compute-apps=pid,used_memory,process_name --format=csv shows who holds it",
+            ),
+        ),
     )
 
 
@@ -73,4 +106,5 @@ RULE = Rule(
         ),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import Rule
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.environment_facts import asks_for_fsdp, configured, installed_as, said, version_of
+from trueup.rules.facts import is_on
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Remedy
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    sharded, efficient = asks_for_fsdp(environment), configured(environment, "fsdp_cpu_ram_efficient_loading")
+    transformers = version_of(environment, "transformers")
+    if sharded is None or transformers is None or efficient is None or not is_on(efficient.value):
+        return None
+    if not (5, 0) <= transformers.release[:2] < (5, 20):
+        return None
+    return Sighting(
+        message=f"transformers {transformers} fills weights on ranks that should keep them empty while loading.",
+        evidence=(installed_as(environment.packages["transformers"]), said(efficient)),
+        confidence="possible",
+        severity="note",
+    )
+
 
 RULE = Rule(
     id="memory/ram-efficient-loading-materializes-weights",
@@ -29,4 +48,5 @@ RULE = Rule(
     caution="Measure the peak of host memory of each rank.",
     sources=("https://github.com/modelscope/ms-swift/pull/9982",),
     versions={"transformers": ">=5.0,<5.2"},
+    from_environment=detect_in_environment,
 )

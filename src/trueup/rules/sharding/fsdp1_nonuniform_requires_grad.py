@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from trueup.rules.definition import LogText, Rule, Sighting
-from trueup.rules.facts import applied, errors, places
+from trueup.rules.environment_facts import asks_for_fsdp, configured, installed_as, said
+from trueup.rules.facts import applied, errors, is_on, places
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Remedy
 from trueup.schema.record import Record
 
@@ -17,6 +19,21 @@ def detect(record: Record) -> Sighting | None:
     return Sighting(
         message="FSDP1 refused to flatten a unit that holds frozen and trainable parameters.",
         evidence=(*crashed, *places(applied(record, "FullyShardedDataParallel", "get_peft_model")[:2])),
+    )
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    sharded, originals = asks_for_fsdp(environment), configured(environment, "fsdp_use_orig_params")
+    version, peft = configured(environment, "fsdp_version"), environment.packages.get("peft")
+    if peft is None or sharded is None or originals is None or is_on(originals.value):
+        return None
+    if version is not None and version.value != "1":
+        return None
+    return Sighting(
+        message="FSDP1 with use_orig_params off cannot mix frozen weights and adapters, and peft is installed.",
+        evidence=(said(originals), said(sharded), installed_as(peft)),
+        confidence="possible",
+        severity="note",
     )
 
 
@@ -57,4 +74,5 @@ RULE = Rule(
         LogText(text="Must flatten tensors with uniform `requires_grad`", versions="torch 2.0 or newer"),
         LogText(text="requires uniform `requires_grad`", versions="torch 1.12 to 2.0"),
     ),
+    from_environment=detect_in_environment,
 )
