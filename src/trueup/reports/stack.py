@@ -32,8 +32,9 @@ class StackRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def stack_rows(record: Record) -> list[StackRow]:
     """The layers that were requested or seen, the launch first, then in the order in which they were applied."""
+    own = {finding.rule.partition("/")[0] for finding in record.findings}
     rows = [_row(record, layer) for layer in _order(record)]
-    return [row for row in rows if row.requested or row.actual or row.why]
+    return [row for row in rows if row.requested or row.actual or row.layer in own]
 
 
 def _order(record: Record) -> list[Layer]:

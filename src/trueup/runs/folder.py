@@ -85,11 +85,17 @@ class RunFolder:
         except (OSError, RecordError):
             return None
 
+    @property
+    def captured(self) -> tuple[Path, ...]:
+        """Files of what the command printed, the one with its errors first."""
+        files = (self.path / name for name in ("stderr.txt", "stdout.txt"))
+        return tuple(file for file in files if file.is_file() and file.stat().st_size)
+
     def fatal_line(self) -> str | None:
         """The last line of an exception in the captured output."""
-        for name in ("stderr.txt", "stdout.txt"):
+        for path in self.captured:
             try:
-                with (self.path / name).open("rb") as file:
+                with path.open("rb") as file:
                     file.seek(max(0, file.seek(0, 2) - TAIL))
                     text = file.read().decode(errors="replace")
             except OSError:

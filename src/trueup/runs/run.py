@@ -11,7 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+from trueup.logs import read as read_log
 from trueup.rules.judgement import judge as judge_record
+from trueup.rules.log_judgement import judge_log
 from trueup.runs.events import EventReader
 from trueup.runs.folder import RunFolder, start_of
 from trueup.runs.injection import inject
@@ -108,6 +110,23 @@ def record_from_folder(path: Path, judge: Judge = judge_record) -> Record:
     return judged(record, judge)
 
 
+def with_printed_cause(record: Record, captured: Sequence[Path]) -> Record:
+    """The findings of a failed run together with what its printed output says, the cause of the failure first."""
+    if not record.exit.code or record.exit.reason == "timeout":
+        return record
+    try:
+        printed = [finding for path in captured for finding in judge_log(read_log(path))]
+    except Exception as error:
+        return _with_notes(record, [f"the printed output could not be judged: {type(error).__name__}: {error}"])
+    seen = {finding.rule for finding in record.findings}
+    new = list({finding.rule: finding for finding in reversed(printed) if finding.rule not in seen}.values())[::-1]
+    fatal = [finding for finding in new if finding.severity == "error" and finding.confidence != "possible"]
+    if any(finding.severity == "error" for finding in record.findings):
+        fatal = []
+    rest = [finding for finding in new if finding not in fatal]
+    return msgspec.structs.replace(record, findings=(*fatal, *record.findings, *rest))
+
+
 def judged(record: Record, judge: Judge = judge_record) -> Record:
     """The record with its findings; a judge that fails leaves a note."""
     try:
@@ -136,7 +155,7 @@ def _final(
             outcome=outcome,
             fatal_line=folder.fatal_line() if outcome.code else None,
         )
-        return without_secrets(judged(record, judge))
+        return without_secrets(with_printed_cause(judged(record, judge), folder.captured))
     except Exception as error:  # the command's own result must survive a defect of ours
         problem = f"the record could not be made: {type(error).__name__}: {error}"
         _warn(problem)
