@@ -89,7 +89,7 @@ def claims(environment: Environment) -> Iterator[Claim]:
             continue
         local = package.version.partition("+")[2]
         origin = package.origin if package.origin and package.origin.endswith(".whl") else ""
-        for text in (local, origin.rpartition("/")[2].partition("+")[2].replace("%2B", "+")):
+        for text in (local, origin.replace("%2B", "+").rpartition("/")[2].partition("+")[2]):
             found = WHEEL_TORCH.search(text)
             if found:
                 yield Claim(package, f"{found['major']}.{found['minor']}", origin.rpartition("/")[2] or package.version)

@@ -41,6 +41,7 @@ def detect_in_environment(environment: Environment) -> Sighting | None:
         message=f"bf16 and torch.compile are asked for, and {old[0].name} has no bf16 instructions.",
         evidence=(said(precision), said(compiled), *gpu_evidence(old)),
         confidence="likely",
+        severity="warning",
     )
 
 

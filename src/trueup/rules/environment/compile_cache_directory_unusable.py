@@ -92,6 +92,7 @@ def detect_in_environment(environment: Environment) -> Sighting | None:
             )
             for each, why in found.items()
         ),
+        severity="warning",
         remedies=tuple(
             Remedy(
                 id=VARIABLES[each].lower().replace("_", "-"),
