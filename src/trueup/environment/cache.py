@@ -1,0 +1,111 @@
+"""What was read out of binaries, kept between runs: a file that is the same file is not read again.
+
+One file per environment in the user's cache folder. Losing it costs time and nothing else, so whatever is wrong with it
+or its folder is passed over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from trueup.environment.host import Host
+from trueup.schema.environment import Extension
+
+FORMAT = 1
+"""Raised when what is kept changes its meaning."""
+LARGEST = 1 << 26
+
+
+class Binary(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """What a shared object that asks for torch says of itself."""
+
+    machine: str
+    needed: tuple[str, ...] = ()
+    rpath: tuple[str, ...] = ()
+    runpath: tuple[str, ...] = ()
+    undefined: tuple[str, ...] = ()
+    versions_needed: dict[str, tuple[str, ...]] = {}
+    gpu_architectures: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Identity(msgspec.Struct, frozen=True, array_like=True):
+    """Of a file: another one, or one that was written to, differs in one of these."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+    """Nanoseconds."""
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Identity:
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    identity: Identity
+    binary: Binary | None
+    """None for a file that has nothing to do with torch."""
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True):
+    """The content of the cache's file."""
+
+    entries: dict[str, Entry] = {}
+    state: str = ""
+    """Of all that the verdicts rest on; they hold as long as it is the same."""
+    verdicts: tuple[Extension, ...] = ()
+
+
+class BinaryCache:
+    """The entries of one environment; `save` keeps those that were asked for."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self._kept = read(file) if file is not None else Kept()
+        self._used: dict[str, Entry] = {}
+
+    @classmethod
+    def of(cls, host: Host, environment: Path) -> BinaryCache:
+        """The cache of an environment by one of its folders, under `XDG_CACHE_HOME` or `~/.cache`."""
+        base = host.variables.get("XDG_CACHE_HOME")
+        name = hashlib.sha256(os.fsencode(environment)).hexdigest()[:24]
+        return cls((Path(base) if base else host.home / ".cache") / "trueup" / f"binaries-{FORMAT}" / f"{name}.msgpack")
+
+    def get(self, path: Path, identity: Identity) -> Entry | None:
+        entry = self._kept.entries.get(str(path))
+        if entry is None or entry.identity != identity:
+            return None
+        self._used[str(path)] = entry
+        return entry
+
+    def put(self, path: Path, identity: Identity, binary: Binary | None) -> None:
+        self._used[str(path)] = Entry(identity, binary)
+
+    def verdicts(self, state: str) -> tuple[Extension, ...] | None:
+        """What was judged in the same state of everything; None when something is another."""
+        return self._kept.verdicts if self._kept.state == state else None
+
+    def save(self, state: str, verdicts: tuple[Extension, ...]) -> None:
+        if self._file is None:
+            return
+        beside = self._file.with_name(f"{self._file.name}.{os.getpid()}")
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_bytes(msgspec.msgpack.encode(Kept(self._used, state, verdicts)))
+            beside.replace(self._file)  # at once: a second doctor may be reading
+        except OSError:
+            pass
+
+
+def read(file: Path) -> Kept:
+    try:
+        with file.open("rb") as opened:
+            return msgspec.msgpack.decode(opened.read(LARGEST), type=Kept)
+    except (OSError, msgspec.MsgspecError, ValueError):
+        return Kept()
