@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable
 
+from trueup.environment.extensions import extensions
 from trueup.environment.folders import folders
 from trueup.environment.gpus import newest_cuda, search
 from trueup.environment.host import Host
@@ -15,6 +16,7 @@ from trueup.environment.packages import installed
 from trueup.environment.settings import settings
 from trueup.environment.target import Target
 from trueup.environment.toolchain import tools
+from trueup.environment.torch_build import torch_facts, torch_folder
 from trueup.schema.environment import Environment, Setting
 
 
@@ -26,10 +28,16 @@ def collect(target: Target, host: Host | None = None) -> Environment:
     machine = _machine(interpreter)
     search_path = package_folders(target, interpreter, host)
     packages, package_notes = installed(search_path)
+    torch = torch_folder(search_path)
+    modules, module_notes = extensions(search_path, torch, executable=target.executable, host=host)
     asked, setting_notes = settings(host)
     places, folder_notes = folders(host)
     driver, gpus = gpu_search.found()
-    notes = [*_interpreter_notes(target, interpreter), *package_notes, *setting_notes, *folder_notes, *gpu_search.notes]
+    notes = [
+        *_interpreter_notes(target, interpreter),
+        *(*package_notes, *module_notes, *setting_notes, *folder_notes),
+        *gpu_search.notes,
+    ]
     return Environment(
         python=interpreter.version,
         python_tag=interpreter.tag,
@@ -40,7 +48,9 @@ def collect(target: Target, host: Host | None = None) -> Environment:
         search_path=tuple(map(str, search_path)),
         platform=_platform(host),
         machine=machine,
+        torch=None if torch is None else torch_facts(torch),
         packages=packages,
+        extensions=modules,
         gpus=gpus,
         driver=driver,
         driver_cuda=newest_cuda(driver),

@@ -35,21 +35,20 @@ def extensions(
     torch_folder: Path | None,
     *,
     executable: Path | None = None,
-    built: Iterable[Path] = (),
     host: Host | None = None,
     cache: BinaryCache | None = None,
 ) -> tuple[tuple[Extension, ...], tuple[str, ...]]:
     """The shared objects that ask for torch, and what could not be read.
 
     `folders` hold packages; `torch_folder` is that of the package torch, None when there is none; `executable` is the
-    environment's Python; in `built` torch keeps what it compiles during a job.
+    environment's Python.
     """
     host = host or Host()
     cache = cache or BinaryCache.of(host, folders[0] if folders else Path())
     found: dict[Path, tuple[SharedObject, Identity]] = {}
     asking: list[tuple[SharedObject, Binary]] = []
     notes: list[str] = []
-    for each in shared_objects(folders, built):
+    for each in shared_objects(folders):
         try:
             found[each.path] = (each, Identity.of(os.stat(each.path)))
         except OSError:

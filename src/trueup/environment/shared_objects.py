@@ -27,10 +27,9 @@ class SharedObject(NamedTuple):
     package: str | None
 
 
-def shared_objects(folders: Iterable[Path], built: Iterable[Path] = ()) -> Iterator[SharedObject]:
-    """Every shared object under the folders of packages, by the lists that installers leave (which name their package
-    and need no walk), by a walk of what no list covers and of the source of editable installs; then those under
-    `built`, where torch keeps what it compiles while a job runs."""
+def shared_objects(folders: Iterable[Path]) -> Iterator[SharedObject]:
+    """Every shared object under the folders of packages: by the lists that installers leave, which name their package
+    and need no walk, then by a walk of what no list covers and of the source of editable installs."""
     for folder in folders:
         covered: set[str] = set()
         for name in names_in(folder):
@@ -45,8 +44,6 @@ def shared_objects(folders: Iterable[Path], built: Iterable[Path] = ()) -> Itera
             elif path.is_dir() and name not in LEFT_OUT:
                 package = egg_name(name)
                 yield from (SharedObject(found, str(found.relative_to(folder)), package) for found in walked(path))
-    for folder in built:
-        yield from (SharedObject(found, str(found), None) for found in walked(folder))
 
 
 def recorded(folder: Path, information: str, covered: set[str]) -> Iterator[SharedObject]:
