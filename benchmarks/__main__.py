@@ -6,7 +6,7 @@ import argparse
 import importlib
 import sys
 
-NAMES = ("startup", "observation")
+NAMES = ("startup", "observation", "logs")
 
 
 def main() -> int:

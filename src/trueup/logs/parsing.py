@@ -1,0 +1,328 @@
+"""Lines to failures: which line opens a failure, which open failure takes it, and who wrote it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from trueup.logs import builds, collectives, launchers, messages, native
+from trueup.logs.cleaning import clean, unfolded
+from trueup.logs.collecting import Collector
+from trueup.logs.exceptions import is_advice
+from trueup.logs.frames import native_frame, python_frame
+from trueup.logs.groups import GroupReader, group
+from trueup.logs.lines import LINE_LIMIT, Draft, Line
+from trueup.logs.marks import first
+from trueup.logs.prefixes import Machines, split
+from trueup.logs.records import Record
+from trueup.logs.structured import fields
+from trueup.logs.tracebacks import Traceback, from_exception, from_frame, header
+from trueup.logs.versions import Versions
+
+Open = Traceback | GroupReader
+
+_MARKS = (*builds.MARKS, *collectives.MARKS, *native.MARKS, *launchers.MARKS)
+_IGNORED = re.compile(
+    r"Exception ignored in|--- Logging error ---|Error in sys\.excepthook|Task exception was never retrieved"
+)
+_SPOKEN_RANK = re.compile(r"\[(?:PG .{0,80}?)?Rank (?P<rank>\d{1,6})\]|\(rank[ =](?P<rank2>\d{1,6})\)")
+_REPEATED = re.compile(r" ?\[repeated (?P<times>\d+)x across cluster\].*$")
+
+_NUMBERS = re.compile(r"\d+")
+_RAISED = ("WARNING", "ERROR", "CRITICAL")
+
+PATIENCE = 2000
+"""Lines of others between two lines of one traceback: thousands of ranks may write into one text."""
+MESSAGE_PATIENCE = 60
+STREAMS_LIMIT = 50_000
+PLAIN_LIMIT = 200
+
+
+class Parser:
+    """Takes the lines that are worth reading, in order, and hands failures to the collector."""
+
+    def __init__(self, collector: Collector, versions: Versions) -> None:
+        self.collector = collector
+        self.versions = versions
+        self.ranks: set[int] = set()
+        self.local_ranks: set[int] = set()
+        self.plain: list[tuple[int, Draft]] = []
+        """Lines without any mark, kept while the text is short."""
+        self.last: Draft | None = None
+        """What the latest line became, when it was a failure by itself and no part of a traceback."""
+        self._machines = Machines()
+        self._open: dict[object, list[Open]] = {}
+        self._records: dict[object, Record] = {}
+        self._openings: dict[str, int] = {}
+        self._attention = 0
+        self._ignored_at = -10
+        self._file_rank: int | None = None
+        self._file_time: str | None = None
+        self._source: str | None = None
+
+    def begin(self, source: str | None, rank: int | None, time: str | None = None) -> None:
+        """The next lines are those of another file."""
+        self.end()
+        self.collector.file += 1
+        self._source, self._file_rank, self._file_time = source, rank, time
+        self._attention, self._ignored_at = 0, -10
+
+    def wants(self, number: int) -> bool:
+        """True while an open failure may go on with any of the next lines."""
+        if number > self._attention and (self._open or self._records):
+            self.end()
+        return bool(self._open or self._records)
+
+    def feed(self, number: int, text: str) -> bool:
+        """Reads a line. False when it carried nothing."""
+        self.last = None
+        text = clean(text)
+        carried = False
+        for line in self._lines(number, text):
+            if line.rank is not None:
+                self.ranks.add(line.rank)
+            self.versions.look(line.text)
+            carried |= self._line(line)
+        return carried
+
+    def end(self) -> None:
+        """Nothing follows."""
+        for record in list(self._records.values()):
+            self._close_record(record)
+        self._records.clear()
+        for opened in list(self._open.values()):
+            for each in opened:
+                self._close(each)
+        self._open.clear()
+
+    def add_plain(self) -> None:
+        """The text was short: whatever it says may be what it was pasted for."""
+        for file, draft in self.plain:
+            self.collector.file = file
+            self.collector.add(draft)
+
+    # Lines
+
+    def _lines(self, number: int, text: str) -> Iterator[Line]:
+        if text[:1] == "{" and text[-1:] == "}" and (found := fields(text)):
+            for part in found.text.splitlines() or [""]:
+                yield self._prefixed(number, clean(part), found.rank, found.host, found.time, found.level)
+            return
+        for part in unfolded(text):
+            yield self._prefixed(number, part)
+
+    def _prefixed(
+        self,
+        number: int,
+        text: str,
+        rank: int | None = None,
+        host: str | None = None,
+        time: str | None = None,
+        level: str | None = None,
+    ) -> Line:
+        prefix = self._machines.split(split(text[:LINE_LIMIT]))
+        if prefix.rank is None:
+            prefix.rank = rank if rank is not None else self._file_rank
+        if prefix.rank is None and "ank" in prefix.text and (spoken := _SPOKEN_RANK.search(prefix.text[:300])):
+            prefix.rank = int(spoken["rank"] or spoken["rank2"])
+        if prefix.local_rank is not None:
+            self.local_ranks.add(prefix.local_rank)
+            if prefix.rank is None:
+                prefix.writer = f"{prefix.writer} local {prefix.local_rank}"
+        return Line(
+            number,
+            prefix.text,
+            prefix.rank if prefix.rank is not None else prefix.local_rank,
+            prefix.host or host,
+            prefix.time or time or self._file_time,
+            prefix.level or level,
+            prefix.place,
+            f"{prefix.writer} {prefix.host or host or ''}".strip(),
+            prefix.record,
+            self._source,
+        )
+
+    def _line(self, line: Line) -> bool:
+        stream = line.stream
+        if line.record is not None:
+            return self._record_line(line)
+        if stream in self._open and self._offer(stream, line):
+            return True
+        return self._opening(stream, line)
+
+    # Open failures
+
+    def _offer(self, stream: object, line: Line) -> bool:
+        opened = _by_expectation(self._open[stream], line)
+        taken = False
+        for each in opened:
+            if each.waits or not self._names_another(each, line):
+                taken = each.offer(line)
+            else:
+                each.done = True
+            if taken or each.done:
+                self._settle(stream, each, line)
+            if taken:
+                break
+        return taken
+
+    def _names_another(self, each: Open, line: Line) -> bool:
+        """A line that is a failure of its own does not continue the message of an exception."""
+        if not isinstance(each, Traceback) or line.text[:1].isspace() or not line.text:
+            return False
+        if each.margin or each.reads_summary or each.unfinished:
+            return False
+        if messages.warning(line):
+            return True
+        found = first(_MARKS, line) if messages.is_notice(line.text) else None
+        return found is not None and not found[1].continues and native_frame(line.text) is None
+
+    def _settle(self, stream: object, each: Open, line: Line) -> None:
+        """Most recent first, closed ones out."""
+        opened = self._open[stream]
+        opened.remove(each)
+        if each.done:
+            self._close(each)
+        else:
+            opened.insert(0, each)
+            self._attend(line.number + (PATIENCE if each.waits else MESSAGE_PATIENCE))
+        if not opened:
+            del self._open[stream]
+
+    def _close(self, each: Open) -> None:
+        draft = each.finish()
+        for line in each.advice:
+            self.collector.add(Draft("message", "advice", line, message=[line.text.strip()]))
+        if not draft.type and not draft.message and len(draft.frames) < 1:
+            return
+        if draft.type and draft.type.endswith("ChildFailedError"):
+            draft.kind, draft.role = "launcher", "summary"
+            for worker in launchers.workers(draft):
+                self.collector.add(worker)
+        elif draft.type and draft.type.endswith("Warning"):
+            draft.kind, draft.role = "message", "warning"
+        elif draft.line.level in ("WARNING", "INFO", "DEBUG"):
+            draft.role = "warning"
+        self.collector.add(draft)
+
+    def _begin(self, stream: object, each: Open, line: Line) -> None:
+        if self._ignored_at >= line.number - 3 and isinstance(each, Traceback):
+            each.draft.role = "warning"
+        if len(self._open) < STREAMS_LIMIT:
+            self._open.setdefault(stream, []).insert(0, each)
+            self._attend(line.number + (PATIENCE if each.waits else MESSAGE_PATIENCE))
+
+    def _attend(self, until: int) -> None:
+        self._attention = max(self._attention, until)
+
+    # Records whose formatter repeats the prefix
+
+    def _record_line(self, line: Line) -> bool:
+        key = (line.stream, line.record)
+        record = self._records.get(key)
+        if record is None:
+            owner = (line.stream, line.writer)
+            for other_key, other in list(self._records.items()):
+                if other.owner == owner or line.number > other.last_line + MESSAGE_PATIENCE:
+                    del self._records[other_key]
+                    self._close_record(other)
+            record = self._records[key] = Record(owner)
+        record.add(line)
+        self._attend(line.number + MESSAGE_PATIENCE)
+        return True
+
+    def _close_record(self, record: Record) -> None:
+        """Reads the record as a text of its own: it may hold tracebacks."""
+        lines = record.lines()
+        opening = next((at for at, line in enumerate(lines) if header(line)), None)
+        if opening is not None:
+            for line in lines[:opening]:
+                self._opening(None, line, may_open=False)
+            reader = header(lines[opening])
+            assert reader is not None
+            for line in lines[opening + 1 :]:
+                reader.offer(line)
+            self._close(reader)
+            return
+        if len(lines) > 1 and (found := first(_MARKS, lines[0])) is None:
+            self.collector.add(record.message())
+            return
+        if len(lines) > 1 and found:
+            found[0].message = [line.text for line in lines]
+            self.collector.add(found[0])
+        elif lines:
+            self._opening(None, lines[0], may_open=False)
+
+    # What a line opens
+
+    def _opening(self, stream: object, line: Line, *, may_open: bool = True) -> bool:
+        text = line.text
+        if not text.strip():
+            return False
+        if reader := group(line) or header(line):
+            self._begin(stream, reader, line)
+            return True
+        if (frame := python_frame(text)) and may_open:
+            self._begin(stream, from_frame(line, frame), line)
+            return True
+        if is_advice(text):
+            self._open_or_add(stream, Draft("message", "advice", line, message=[text]), may_open=False)
+            return True
+        if draft := messages.warning(line):
+            self._open_or_add(stream, draft, may_open=False)
+            return True
+        if _IGNORED.search(text):
+            self._ignored_at = line.number
+        if reader := from_exception(line):
+            self._open_or_add(stream, reader.draft, may_open=may_open)
+            return True
+        if repeated := _REPEATED.search(text):
+            line.text = text = text[: repeated.start()]
+        if messages.is_routine(text):
+            return False
+        notice = messages.is_notice(text)
+        if notice and (found := first(_MARKS, line)):
+            self._open_or_add(stream, found[0], may_open=may_open and found[1].continues)
+        elif notice or line.level in _RAISED:
+            may_open = may_open and line.level not in ("INFO", "DEBUG") and self._is_new(text)
+            self._open_or_add(stream, messages.message(line), may_open=may_open, only_indented=True)
+        else:
+            if len(self.plain) < PLAIN_LIMIT:
+                self.plain.append((self.collector.file, messages.message(line)))
+            return False
+        return True
+
+    def _is_new(self, text: str) -> bool:
+        """False for a message of which several were read: their continuations are known."""
+        start = _NUMBERS.sub("", text[:40])
+        seen = self._openings.get(start, 0)
+        if len(self._openings) < STREAMS_LIMIT:
+            self._openings[start] = seen + 1
+        return seen < 5
+
+    def _open_or_add(self, stream: object, draft: Draft, *, may_open: bool, only_indented: bool = False) -> None:
+        self.last = draft
+        if may_open:
+            self._begin(stream, Traceback.of_message(draft, only_indented=only_indented), draft.line)
+        else:
+            draft.message = [text.strip() for text in draft.message]
+            self.collector.add(draft)
+
+
+def _by_expectation(opened: list[Open], line: Line) -> list[Open]:
+    """Two ranks without prefixes print the same traceback into one text: a frame goes to the one that is behind."""
+    frame = python_frame(line.text)
+    readers = [each for each in opened if isinstance(each, Traceback) and each.waits]
+    if not frame or len(readers) < 2:
+        return list(opened)
+    longest = max(readers, key=lambda each: len(each.draft.frames))
+    for each in readers:
+        at = len(each.draft.frames)
+        if each is not longest and at < len(longest.draft.frames) and _same(longest.draft.frames[at], frame):
+            return [each, *(other for other in opened if other is not each)]
+    return [longest, *(other for other in opened if other is not longest)]
+
+
+def _same(one: object, other: object) -> bool:
+    names = ("file", "line", "function")
+    return all(getattr(one, name) == getattr(other, name) for name in names)

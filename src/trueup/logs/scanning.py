@@ -1,0 +1,125 @@
+"""Finds the few lines of a large log that are worth reading, at the speed at which bytes can be compared.
+
+Most lines of a log are routine: they differ in numbers only. The letters that remain of a line when everything else is
+deleted are its shape. A shape is read once; when it carried nothing, all lines of that shape are passed over. So the
+cost of a line is one translation, one split and one look-up, all within the interpreter's own C code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trueup.logs.decoding import text_of
+from trueup.logs.lines import Draft
+from trueup.logs.messages import WORDS
+from trueup.logs.parsing import Parser
+from trueup.logs.ranks import Printed
+from trueup.logs.versions import HINTS
+
+SHORT = 200
+"""Lines of a text that people paste: each of its lines is read and kept."""
+
+# Hexadecimal digits are deleted with the numbers, since identifiers made of them differ from line to line.
+_KEPT = frozenset(b"ghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ\n\r")
+_DELETED = bytes(byte for byte in range(256) if byte not in _KEPT)
+_ONE_LINE_END = bytes.maketrans(b"\r", b"\n")
+
+_SHAPES_LIMIT = 100_000
+_COUNT_ONLY = 50
+"""Repeats of a message after which only its number is kept up."""
+_MARKS = tuple(word.encode() for word in (*WORDS, *HINTS, 'file "', "unsupported:", ".exc."))
+
+
+class Scanner:
+    """Reads the blocks of one job, file after file."""
+
+    def __init__(self, parser: Parser) -> None:
+        self.lines = 0
+        self.size = 0
+        self.printed = Printed()
+        self._parser = parser
+        self._routine: set[bytes] = {b""}
+        self._messages: dict[bytes, Draft] = {}
+        self._number = 0
+        """Lines of the current file so far."""
+
+    def scan(self, blocks: Iterable[bytes]) -> None:
+        """Reads one file."""
+        self._number = 0
+        for block in blocks:
+            self.size += len(block)
+            self.printed.look(block)
+            self._block(block.replace(b"\r\n", b"\n") if b"\r\n" in block else block)
+        self._parser.end()
+        self.lines += self._number
+
+    def _block(self, block: bytes) -> None:
+        shapes = block.translate(_ONE_LINE_END, _DELETED).split(b"\n")
+        if not block.endswith((b"\n", b"\r")):
+            shapes.append(b"")
+        shapes.pop()  # behind the last line end
+        short = self.lines + self._number < SHORT
+        routine = self._routine
+        notable = [] if routine.issuperset(shapes) else [at for at, shape in enumerate(shapes) if shape not in routine]
+        if short or notable or self._parser.wants(self._number + 1):
+            self._read(block, shapes, notable)
+        self._number += len(shapes) if b"\r" not in block else block.count(b"\n") + (not block.endswith(b"\n"))
+        self._parser.collector.progress += len(shapes) - len(notable)
+
+    def _read(self, block: bytes, shapes: list[bytes], notable: list[int]) -> None:
+        """Reads the notable lines, and all lines while a failure is open or the text is short."""
+        parser = self._parser
+        lines = block.translate(_ONE_LINE_END).split(b"\n")
+        numbers = (
+            _numbers(block, self._number + 1)
+            if b"\r" in block
+            else range(self._number + 1, self._number + 2 + len(lines))
+        )
+        head = max(0, SHORT - self.lines - self._number)
+        at, next_notable = 0, 0
+        while at < len(shapes):
+            number = numbers[at]
+            if at < head or parser.wants(number):
+                self._line(number, lines[at], shapes[at], whole=True)
+                at += 1
+                continue
+            while next_notable < len(notable) and notable[next_notable] < at:
+                next_notable += 1
+            if next_notable == len(notable):
+                break
+            at = max(at, notable[next_notable], head)
+            if at >= len(shapes):
+                break
+            self._line(numbers[at], lines[at], shapes[at], whole=parser.wants(numbers[at]))
+            at += 1
+
+    def _line(self, number: int, raw: bytes, shape: bytes, *, whole: bool) -> None:
+        """`whole`: the line is read whatever its shape, for it may belong to an open failure."""
+        parser = self._parser
+        if not whole:
+            known = self._messages.get(shape)
+            if known is not None and known.entry is not None and known.entry.count > _COUNT_ONLY:
+                known.entry.count += 1
+                return
+            if shape in self._routine:
+                return
+            lowered = raw.lower()
+            if not any(mark in lowered for mark in _MARKS):
+                self._learn(shape)
+                return
+        if not parser.feed(number, text_of(raw)):
+            self._learn(shape)
+        elif parser.last is not None and len(self._messages) < _SHAPES_LIMIT:
+            self._messages[shape] = parser.last
+
+    def _learn(self, shape: bytes) -> None:
+        if len(self._routine) < _SHAPES_LIMIT:
+            self._routine.add(shape)
+
+
+def _numbers(block: bytes, start: int) -> list[int]:
+    """Line number of each piece when carriage returns cut lines into pieces."""
+    numbers: list[int] = []
+    for number, line in enumerate(block.split(b"\n"), start):
+        numbers.extend([number] * (line.count(b"\r") + 1))
+    return numbers
