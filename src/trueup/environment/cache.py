@@ -43,7 +43,9 @@ class Identity(msgspec.Struct, frozen=True, array_like=True):
     """Nanoseconds."""
 
     @classmethod
-    def of(cls, status: os.stat_result) -> Identity:
+    def of(cls, path: Path) -> Identity:
+        """Raises OSError."""
+        status = os.stat(path)
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
@@ -53,10 +55,23 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """None for a file that has nothing to do with torch."""
 
 
+class Listing(msgspec.Struct, frozen=True, array_like=True):
+    """What an installer's list of files says, as far as it matters here."""
+
+    identity: Identity
+    tops: tuple[str, ...]
+    """First parts of the paths: the folders and files that the list covers."""
+    files: tuple[str, ...]
+    """Shared objects."""
+    source: str | None
+    """Folder of an editable install."""
+
+
 class Kept(msgspec.Struct, frozen=True, array_like=True):
     """The content of the cache's file."""
 
     entries: dict[str, Entry] = {}
+    listings: dict[str, Listing] = {}
     state: str = ""
     """Of all that the verdicts rest on; they hold as long as it is the same."""
     verdicts: tuple[Extension, ...] = ()
@@ -69,6 +84,7 @@ class BinaryCache:
         self._file = file
         self._kept = read(file) if file is not None else Kept()
         self._used: dict[str, Entry] = {}
+        self._listings: dict[str, Listing] = {}
 
     @classmethod
     def of(cls, host: Host, environment: Path) -> BinaryCache:
@@ -87,6 +103,16 @@ class BinaryCache:
     def put(self, path: Path, identity: Identity, binary: Binary | None) -> None:
         self._used[str(path)] = Entry(identity, binary)
 
+    def listing(self, path: Path, identity: Identity) -> Listing | None:
+        listing = self._kept.listings.get(str(path))
+        if listing is None or listing.identity != identity:
+            return None
+        self._listings[str(path)] = listing
+        return listing
+
+    def put_listing(self, path: Path, listing: Listing) -> None:
+        self._listings[str(path)] = listing
+
     def verdicts(self, state: str) -> tuple[Extension, ...] | None:
         """What was judged in the same state of everything; None when something is another."""
         return self._kept.verdicts if self._kept.state == state else None
@@ -97,9 +123,9 @@ class BinaryCache:
         beside = self._file.with_name(f"{self._file.name}.{os.getpid()}")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_bytes(msgspec.msgpack.encode(Kept(self._used, state, verdicts)))
+            beside.write_bytes(msgspec.msgpack.encode(Kept(self._used, self._listings, state, verdicts)))
             beside.replace(self._file)  # at once: a second doctor may be reading
-        except OSError:
+        except (OSError, UnicodeEncodeError):
             pass
 
 

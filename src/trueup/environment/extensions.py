@@ -48,9 +48,9 @@ def extensions(
     found: dict[Path, tuple[SharedObject, Identity]] = {}
     asking: list[tuple[SharedObject, Binary]] = []
     notes: list[str] = []
-    for each in shared_objects(folders):
+    for each in shared_objects(folders, cache):
         try:
-            found[each.path] = (each, Identity.of(os.stat(each.path)))
+            found.setdefault(each.path, (each, Identity.of(each.path)))
         except OSError:
             continue  # listed and gone: a package that lacks files is found by its own absence
     for path, (each, identity) in found.items():
@@ -141,6 +141,6 @@ def digest(parts: Iterable[str], asking: Iterable[tuple[SharedObject, Binary]]) 
 def identified(path: str | Path | None) -> str:
     """Changes when the file, or what lies in the folder, does."""
     try:
-        return str(Identity.of(os.stat(path))) if path else "none"
+        return str(Identity.of(Path(path))) if path else "none"
     except (OSError, ValueError):
         return "none"

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote, urlparse
 
+from trueup.environment.cache import BinaryCache, Identity, Listing
 from trueup.environment.host import names_in
 from trueup.environment.packages import FOLDER_NAME, normalised
 
@@ -27,37 +27,47 @@ class SharedObject(NamedTuple):
     package: str | None
 
 
-def shared_objects(folders: Iterable[Path]) -> Iterator[SharedObject]:
+def shared_objects(folders: Iterable[Path], cache: BinaryCache) -> Iterator[SharedObject]:
     """Every shared object under the folders of packages: by the lists that installers leave, which name their package
     and need no walk, then by a walk of what no list covers and of the source of editable installs."""
     for folder in folders:
+        names = names_in(folder)
         covered: set[str] = set()
-        for name in names_in(folder):
-            if name.endswith(".dist-info"):
-                yield from recorded(folder, name, covered)
-        for name in names_in(folder):
-            if name in covered or name.endswith((".dist-info", ".egg-info")):
+        for name in names:
+            if name.endswith(".dist-info") and (listing := listed(folder / name, cache)) is not None:
+                match = FOLDER_NAME.fullmatch(name)
+                package = normalised(match["name"]) if match else None
+                covered.update(listing.tops)
+                yield from (SharedObject(folder / file, file, package) for file in listing.files)
+                for found in walked(Path(listing.source)) if listing.source is not None else ():
+                    yield SharedObject(found, decoded(os.fsencode(found)), package)
+        for name in names:
+            if name in covered or name in LEFT_OUT or name.endswith((".dist-info", ".egg-info")):
                 continue
             path = folder / name
             if SHARED_OBJECT.search(name):
-                yield SharedObject(path, name, None)
-            elif path.is_dir() and name not in LEFT_OUT:
-                package = egg_name(name)
-                yield from (SharedObject(found, str(found.relative_to(folder)), package) for found in walked(path))
+                yield SharedObject(path, decoded(os.fsencode(name)), None)
+            elif path.is_dir():
+                package = normalised(name.split("-")[0]) if name.endswith(".egg") else None
+                for found in walked(path):
+                    yield SharedObject(found, decoded(os.fsencode(found.relative_to(folder))), package)
 
 
-def recorded(folder: Path, information: str, covered: set[str]) -> Iterator[SharedObject]:
+def listed(information: Path, cache: BinaryCache) -> Listing | None:
     """What `RECORD` lists, and the source folder that `direct_url.json` names for an editable install."""
-    match = FOLDER_NAME.fullmatch(information)
-    package = normalised(match["name"]) if match else None
-    listed = bytes_of(folder / information / "RECORD")
-    tops = {line.split(b"/", 1)[0] for line in listed.splitlines()}
-    covered.update(os.fsdecode(top.split(b",", 1)[0].lstrip(b'"')) for top in tops)
-    for file in listed_objects(listed):
-        yield SharedObject(folder / file, file, package)
-    source = editable_source(folder / information / "direct_url.json")
-    if source is not None:
-        yield from (SharedObject(found, str(found), package) for found in walked(source))
+    record = information / "RECORD"
+    try:
+        identity = Identity.of(record)
+    except OSError:
+        return None
+    listing = cache.listing(record, identity)
+    if listing is None:
+        text = bytes_of(record)
+        tops = {line.split(b"/", 1)[0].split(b",", 1)[0].lstrip(b'"') for line in text.splitlines()}
+        source = editable_source(information / "direct_url.json")
+        listing = Listing(identity, tuple(map(decoded, tops)), tuple(listed_objects(text)), source)
+        cache.put_listing(record, listing)
+    return listing
 
 
 def listed_objects(record: bytes) -> Iterator[str]:
@@ -69,8 +79,13 @@ def listed_objects(record: bytes) -> Iterator[str]:
         end = len(record) if end < 0 else end
         line = record[start:end]
         name = line[1:].split(b'",', 1)[0] if line.startswith(b'"') else line.split(b",", 1)[0]
-        if SHARED_OBJECT.search(file := os.fsdecode(name)):
+        if SHARED_OBJECT.search(file := decoded(name)):
             yield file
+
+
+def decoded(name: bytes) -> str:
+    """Names of files may be any bytes; what is shown and stored must be text."""
+    return name.decode("utf-8", "replace")
 
 
 def bytes_of(file: Path) -> bytes:
@@ -81,18 +96,14 @@ def bytes_of(file: Path) -> bytes:
         return b""
 
 
-def editable_source(file: Path) -> Path | None:
+def editable_source(file: Path) -> str | None:
+    from urllib.parse import unquote, urlsplit
+
     try:
         value = json.loads(bytes_of(file))
-        if value.get("dir_info", {}).get("editable"):
-            return Path(unquote(urlparse(value["url"]).path))
+        return unquote(urlsplit(value["url"]).path) if value["dir_info"].get("editable") else None
     except (ValueError, AttributeError, KeyError, TypeError):
-        pass
-    return None
-
-
-def egg_name(folder: str) -> str | None:
-    return normalised(folder.split("-")[0]) if folder.endswith(".egg") else None
+        return None
 
 
 def walked(folder: Path) -> Iterator[Path]:
