@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
 LONGEST_TEXT = 1 << 20
 """Configuration files and the files of /proc are far smaller; a larger one is cut, never read whole."""
 
@@ -42,6 +44,11 @@ class Host:
         if path == "~" or path.startswith("~/"):
             return self.home / path[2:]
         return self.folder / path
+
+
+def without_credentials(url: str) -> str:
+    """A URL, or a text with URLs in it, without user names and passwords."""
+    return CREDENTIALS.sub("", url)
 
 
 def text_of(path: Path) -> str | None:

@@ -10,14 +10,13 @@ from typing import Any
 
 import msgspec
 
-from trueup.environment.host import names_in, text_of
+from trueup.environment.host import names_in, text_of, without_credentials
 from trueup.schema.environment import Package
 
 LONGEST_METADATA = 1 << 18
 """Read of a METADATA file; the headers come first and the description, which may be a whole manual, is of no use."""
 FOR_AN_EXTRA = re.compile(rb";.*\bextra\b")
 FOLDER_NAME = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*?)-(?P<version>\d[^-]*)(?:-.*)?\.(?:dist|egg)-info")
-CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
 
 
 def normalised(name: str) -> str:
@@ -138,7 +137,7 @@ def _origin(info: Path) -> str | None:
         return None
     try:
         said: Any = msgspec.json.decode(text)
-        url = CREDENTIALS.sub("", str(said["url"]))
+        url = without_credentials(str(said["url"]))
     except (msgspec.DecodeError, KeyError, TypeError):
         return None
     if "vcs_info" in said and isinstance(said["vcs_info"], dict):

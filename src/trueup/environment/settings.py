@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from trueup.environment.host import Host, names_in, text_of
+from trueup.environment.host import Host, names_in, text_of, without_credentials
 from trueup.environment.yaml_subset import BeyondSubset, flattened
 from trueup.schema.environment import Setting
 
@@ -44,8 +44,7 @@ def variables(host: Host) -> Iterator[Setting]:
     """Environment variables by name; the value of a secret is never kept."""
     for name, value in sorted(host.variables.items()):
         if name in NAMES or name.startswith(PREFIXES):
-            hidden = HIDDEN if SECRET.search(name) and value else value
-            yield Setting(name=name, value=hidden, source="environment")
+            yield Setting(name=name, value=_shown(name, value), source="environment")
 
 
 def accelerate_file(host: Host) -> Path | None:
@@ -70,7 +69,7 @@ def accelerate_settings(host: Host, notes: list[str]) -> Iterator[Setting]:
         notes.append(f"{path} was not read: {error}")
         return
     for name, value in values.items():
-        yield Setting(name=name, value=HIDDEN if SECRET.search(name) and value else value, source=str(path))
+        yield Setting(name=name, value=_shown(name, value), source=str(path))
 
 
 def folder_settings(host: Host, notes: list[str]) -> Iterator[Setting]:
@@ -90,10 +89,14 @@ def folder_settings(host: Host, notes: list[str]) -> Iterator[Setting]:
             continue
         if DEEPSPEED_KEYS & said.keys():
             for key, value in _flattened_json(said).items():
-                yield Setting(name=f"deepspeed.{key}", value=value, source=str(path))
+                yield Setting(name=f"deepspeed.{key}", value=_shown(key, value), source=str(path))
         for key in ATTENTION_KEYS:
             if isinstance(said.get(key), str):
                 yield Setting(name="model.attn_implementation", value=said[key], source=str(path))
+
+
+def _shown(name: str, value: str) -> str:
+    return HIDDEN if SECRET.search(name) and value else without_credentials(value)
 
 
 def _may_matter(text: str) -> bool:

@@ -20,6 +20,7 @@ GLIBC = re.compile(rb"GNU C Library [^\n\0]{0,80}?version (\d+\.\d+)")
 CUDA_VERSION = re.compile(r"#define\s+(?:CUDA_VERSION|CUDART_VERSION)\s+(\d+)")
 CUDA_FOLDER = re.compile(r"cuda-(\d+\.\d+)")
 TRAILING_VERSION = re.compile(r"-(\d+(?:\.\d+)*)$")
+GCC = re.compile(r"(?:^|-)(?:g\+\+|gcc|c\+\+|cc)(?:-[\d.]+)?$")
 CMAKE = re.compile(r"cmake-(\d+\.\d+)")
 TRITON_LIBRARY = "library that triton links"
 TRITON_LINKS = re.compile(r"""(?:libraries\s*=\s*\[|-l)['"]?((?:lib)?cuda(?:\.so\.1)?)['"]?\W""")
@@ -46,7 +47,7 @@ def tools(host: Host, prefix: Path, machine: str | None, packages: Iterable[Path
 
 def _on_path(host: Host, name: str, prefix: Path) -> Tool | None:
     path = located(host, name, prefix)
-    return None if path is None else Tool(name=name, version=_version_of(name, path), path=str(path))
+    return None if path is None else Tool(name=name, version=_version_of(path), path=str(path))
 
 
 def located(host: Host, name: str, prefix: Path) -> Path | None:
@@ -66,14 +67,14 @@ def _is_command(path: Path) -> bool:
     return os.access(path, os.X_OK) and path.is_file()
 
 
-def _version_of(name: str, path: Path) -> str | None:
+def _version_of(path: Path) -> str | None:
     real = Path(os.path.realpath(path))
-    if name in ("g++", "gcc", "c++", "cc") and "clang" not in real.name:
-        return gcc_version(real)
-    if "clang" in name or "clang" in real.name:
+    if "clang" in real.name:
         named = TRAILING_VERSION.search(real.name) or re.search(r"llvm-(\d+)", str(real))
         return named[1] if named else None
-    if name == "cmake":
+    if GCC.search(real.name):
+        return gcc_version(real)
+    if real.name == "cmake":
         shared = (CMAKE.fullmatch(name) for name in names_in(real.parent.parent / "share"))
         return _last(named[1] for named in shared if named)
     return None
