@@ -15,9 +15,9 @@ from trueup.schema.record import GraphBreak
 
 _TELLS = re.compile(
     r"Graph [Bb]reak|graph break|torch\._dynamo\.exc\.\w*Unsupported|\[__graph_breaks\]|inline in skipfiles"
-    r"|call_function BuiltinVariable"
-    r"|Attempted to (?:call|inline) function marked as skipped|torch\.compiler\.disable|While executing %\w+ :"
-    r"|Dynamo does not (?:know how to trace|support tracing)|Data-dependent branching|Dynamo only supports FSDP"
+    r"|call_function BuiltinVariable|generic_jump|Attempted to (?:call|inline) function marked as skipped"
+    r"|torch\.compiler\.disable|While executing %\w+ :|Dynamo does not (?:know how to trace|support tracing)"
+    r"|Data-dependent branching|Dynamic control flow is not supported|Dynamo only supports FSDP"
 )
 _RAISED = {"Unsupported", "UserError", "InternalTorchDynamoError", "TorchRuntimeError"}
 _INTERNAL = re.compile(r"torch/(?:_dynamo|_inductor|_functorch|fx|_compile)|<frozen|<string>|<eval_with_key>")

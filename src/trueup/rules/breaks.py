@@ -19,7 +19,10 @@ _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("device hook", re.compile(r"AlignDevicesHook|CpuOffload|accelerate[/\\]hooks\.py")),
     ("trainer", re.compile(r"pytorch_lightning|lightning[/\\.](?:pytorch|fabric)|composer[/\\.]trainer")),
     ("flat parameters", re.compile(r"use_orig_params=(?:True|False)")),
-    ("branch", re.compile(r"Data-dependent branching")),
+    (
+        "branch",
+        re.compile(r"Data-dependent branching|Dynamic control flow is not supported|generic_jump \w*TensorVariable"),
+    ),
     (
         "scalar",
         re.compile(

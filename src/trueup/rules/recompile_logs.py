@@ -94,9 +94,14 @@ class Storm:
         return tuple(dict.fromkeys(each.source for each in self.guards if each.source))
 
     @property
+    def repeated(self) -> bool:
+        """More than automatic dynamic shapes, or one variant for train and one for eval, explain."""
+        return self.limit is not None or len(self.reasons) >= STORM
+
+    @property
     def confidence(self) -> Confidence:
         """Each variant that is expected recompiles once, so a single line proves little."""
-        if self.limit or len(self.reasons) >= STORM:
+        if self.repeated:
             return "established"
         return "likely" if len(self.reasons) > 1 else "possible"
 

@@ -18,9 +18,7 @@ COPY = (
     r"|flash_attn[/\\]flash_api\.cpp"
     r"|(?P<native>xformers|vllm_flash_attn|vllm-flash-attn|transformer_engine)[/\\._-]"
 )
-NEW_CAPABILITY = (
-    r"(?:compute capability|capability|sm|SM|arch)[ _=:(]{0,3}(?P<major>[89]|1[0-9])(?:[., ]+|(?=\d\b))(?P<minor>\d)"
-)
+NEW_CAPABILITY = r"(?<!\w)(?:capability|sm|SM|arch)[ _=:(]{0,3}(?P<major>[89]|1[0-9])(?:[., ]+|(?=\d\b))(?P<minor>\d)"
 NEW_GPU = r"\b(?:RTX (?:[345]0[5-9]0|PRO|A\d{4})|[AHBL](?:40S?|100|200|300)|GB200|L4|GB10|Blackwell|Hopper)\b"
 
 

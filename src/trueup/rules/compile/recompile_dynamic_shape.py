@@ -6,7 +6,7 @@ from trueup.rules.compilation import compile_calls, effect, storm_evidence
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.guards import of_optimizer, storms
 from trueup.rules.recompile_logs import storm
-from trueup.schema.finding import Remedy
+from trueup.schema.finding import Confidence, Remedy
 from trueup.schema.log import Log
 from trueup.schema.record import Record
 
@@ -31,7 +31,8 @@ def detect_log(log: Log) -> Sighting | None:
     found = storm(log, "size")
     if found is None or (found.limit is not None and found.limit.of_optimizer):
         return None
-    return found.sighting(f"the size of {found.sources[-1]} changed")
+    confidence: Confidence = "established" if found.repeated else "possible"
+    return found.sighting(f"the size of {found.sources[-1]} changed", confidence=confidence)
 
 
 RULE = Rule(

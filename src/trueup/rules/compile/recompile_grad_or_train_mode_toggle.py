@@ -6,7 +6,7 @@ from trueup.rules.compilation import effect, storm_evidence
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.guards import storms
 from trueup.rules.recompile_logs import storm
-from trueup.schema.finding import Remedy
+from trueup.schema.finding import Confidence, Remedy
 from trueup.schema.log import Log
 from trueup.schema.record import Record
 
@@ -30,7 +30,8 @@ def detect_log(log: Log) -> Sighting | None:
     found = storm(log, "mode")
     if found is None:
         return None
-    return found.sighting(f"a mode changed ({found.guards[-1].text})")
+    confidence: Confidence = "established" if found.repeated else "possible"
+    return found.sighting(f"a mode changed ({found.guards[-1].text})", confidence=confidence)
 
 
 RULE = Rule(
