@@ -75,7 +75,7 @@ def merge(
             return otherwise
 
     ranks = functools.wraps(merged_ranks)(lambda job: merged_ranks(job, events, outcome))
-    notes = functools.wraps(merged_notes)(lambda job: merged_notes(job, events, outcome))
+    notes = functools.wraps(merged_notes)(lambda job: merged_notes(job, events, outcome, variant))
     record = Record(
         trueup_version=__version__,
         command=redacted_command(command),

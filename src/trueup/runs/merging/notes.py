@@ -9,27 +9,31 @@ from trueup.runs.interpreter import is_python, isolating_options
 from trueup.runs.merging.job import Job, Member, world_size_of
 from trueup.runs.merging.launch import missing_hosts
 from trueup.runs.merging.ranks import has_died
+from trueup.runs.merging.values import mapping, text
 from trueup.runs.outcome import Outcome
 from trueup.runs.tree import Sighting
 from trueup.schema.record import Note
+from trueup.schema.variant import Variant
 
 NOTHING = "No process of the command reported"
 
 
-def merged_notes(job: Job, events: Events, outcome: Outcome | None) -> tuple[Note, ...]:
+def merged_notes(job: Job, events: Events, outcome: Outcome | None, variant: Variant) -> tuple[Note, ...]:
     """One note for each thing that is missing; `outcome` is None while the command still runs."""
-    return tuple(_notes(job, events, outcome))
+    return tuple(_notes(job, events, outcome, variant))
 
 
-def _notes(job: Job, events: Events, outcome: Outcome | None) -> Iterator[Note]:
+def _notes(job: Job, events: Events, outcome: Outcome | None, variant: Variant) -> Iterator[Note]:
     if outcome is not None:
-        yield from (Note(what=text) for text in outcome.notes)
+        yield from (Note(what=what) for what in outcome.notes)
         if not job.ranks:
             yield Note(what=unobserved(outcome.sightings))
         dead = tuple(member.rank for member in job.ranks if has_died(member, outcome))
         if dead:
             how = "was stopped by the timeout" if outcome.reason == "timeout" else "was killed or crashed"
             yield Note(what=f"{_ranks(dead)} {how} before it could write how it ended", ranks=dead)
+        if job.ranks:
+            yield from _not_switched(events, variant)
     yield from _absent(job)
     if job.restarts:
         yield Note(what=f"Ranks were started again {job.restarts} times; the record shows the last start of each")
@@ -71,6 +75,20 @@ def _absent(job: Job) -> Iterator[Note]:
     absent = tuple(sorted(set(range(size)) - {member.rank for member in job.ranks}))
     if absent:
         yield Note(what=f"{_ranks(absent)} never reported, of {size}", ranks=absent)
+
+
+def _not_switched(events: Events, variant: Variant) -> Iterator[Note]:
+    """Forced layers in which no process of the job changed anything, or left something as it was."""
+    for layer, value in variant.layers.items():
+        told = [event for log in events.processes for event in log.of("applier") if event.get("applier") == layer]
+        details = [mapping(event.get("detail")) for event in told]
+        reasons = list(dict.fromkeys(reason for detail in details if (reason := text(detail.get("cannot")))))
+        changed = any(detail.get("change") for detail in details)
+        if not changed:
+            why = reasons or ["the job asks for nothing of this layer, or for just that"]
+            yield Note(what=f"--set {layer}={value} was asked for and nothing was changed: {'; '.join(why)}")
+        elif reasons:
+            yield Note(what=f"--set {layer}={value} did not reach everything: {'; '.join(reasons)}")
 
 
 def _observers_off(job: Job) -> Iterator[Note]:

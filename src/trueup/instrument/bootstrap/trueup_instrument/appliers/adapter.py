@@ -1,0 +1,90 @@
+"""`adapter=off`: PEFT's layers pass their input to the base layer, and the base model is trained in their place.
+
+The structure stays: wrappers, names and configurations. What could be trained before the adapter was added can be
+trained again; where nothing could, everything of a floating dtype is. Adapter parameters are never trained.
+"""
+
+from trueup_instrument import modules
+from trueup_instrument.appliers.replacing import change_arguments, replace
+
+CHANGES_BASE = ("pissa", "corda", "olora", "mica", "loftq", "lora_ga")
+"""Initializations of LoRA that take their part out of the base weights, which would then be missing."""
+
+
+def attach(switch):
+    switch.after("peft.utils.other", lambda module: _auxiliary(switch, module))
+    switch.after("peft.tuners.tuners_utils", lambda module: _tuners(switch, module))
+    switch.after("peft.peft_model", lambda module: _prompts(switch, module))
+
+
+def _auxiliary(switch, module):
+    """`modules_to_save` and trainable tokens: copies that would be trained in the place of the original."""
+    for name in ("AuxiliaryTrainingWrapper", "ModulesToSaveWrapper"):
+        kind = getattr(module, name, None)
+        if kind is not None and "disable_adapters" in vars(kind):
+            kind.disable_adapters = property(lambda self: True)
+    replace(module, "_set_layer_requires_grad", lambda original: lambda layer, requires_grad: original(layer, False))
+    replace(module, "set_additional_trainable_modules", lambda original: _keeping(switch, original, _model_of))
+
+
+def _tuners(switch, module):
+    module.BaseTunerLayer.disable_adapters = property(lambda self: True)
+    replace(module.BaseTuner, "inject_adapter", lambda original: _plain(switch, _keeping(switch, original, _model_of)))
+
+
+def _model_of(args, kwargs):
+    """The model of a call of `inject_adapter(self, model, ...)` or `set_additional_trainable_modules(model, ...)`."""
+    named = kwargs.get("model")
+    return named if named is not None else args[1] if len(args) > 1 and hasattr(args[1], "parameters") else args[0]
+
+
+def _keeping(switch, original, model_of):
+    """`original`, after which the base model is trained as before and whatever was added is not."""
+    restore = switch.guarded(lambda model, flags: _restore(switch, model, flags))
+
+    def call(*args, **kwargs):
+        model = model_of(args, kwargs)
+        flags = {id(parameter): parameter.requires_grad for parameter in model.parameters()}
+        result = original(*args, **kwargs)
+        restore(model, flags)
+        return result
+
+    return call
+
+
+def _restore(switch, model, flags):
+    if not any(flags.values()):
+        flags = dict.fromkeys(flags, True)
+    for parameter in model.parameters():
+        can_be = parameter.is_floating_point() or parameter.is_complex()
+        wanted = flags.get(id(parameter), False)
+        if wanted and not can_be:
+            switch.cannot("quantized parameters of the base model are not trained", modules.class_name(model))
+        parameter.requires_grad_(wanted and can_be)
+    switch.changed("adapters pass through, the base model is trained", modules.class_name(model))
+
+
+def _plain(switch, original):
+    """`original` under a configuration that leaves the base weights as they are."""
+
+    def inject_adapter(self, model, adapter_name, *args, **kwargs):
+        config = self.peft_config[adapter_name]
+        wanted = getattr(config, "init_lora_weights", None)
+        if not isinstance(wanted, str) or not wanted.lower().startswith(CHANGES_BASE):
+            return original(self, model, adapter_name, *args, **kwargs)
+        switch.changed(f"init_lora_weights={wanted} left out", modules.class_name(model))
+        config.init_lora_weights = True
+        try:
+            return original(self, model, adapter_name, *args, **kwargs)
+        finally:
+            config.init_lora_weights = wanted
+
+    return inject_adapter
+
+
+def _prompts(switch, module):
+    def look(arguments):
+        if getattr(arguments["peft_config"], "is_prompt_learning", False):
+            switch.cannot("prompts that are learned are part of the input", modules.class_name(arguments["model"]))
+
+    change_arguments(switch, module.PeftModel, "__init__", look)

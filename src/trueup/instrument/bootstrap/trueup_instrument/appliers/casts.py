@@ -1,0 +1,161 @@
+"""Casts to low precision, refused: of models by anyone, of tensors where the program itself casts its inputs."""
+
+import functools
+import os
+import sys
+
+from trueup_instrument import places
+from trueup_instrument.appliers.replacing import change_arguments, replace
+
+TRAINERS = ("accelerate", "diffusers", "lightning", "lightning_fabric", "pytorch_lightning", "trl")
+"""Libraries that cast a program's inputs in its place."""
+IN_GRAPHS = tuple(os.path.join("torch", *path) for path in (("_dynamo", "utils.py"), ("fx", "interpreter.py")))
+"""Files that run a captured cast, besides the code that FX generates."""
+IN_BETWEEN = tuple(
+    os.path.join("torch", *path)
+    for path in (("_subclasses", "functional_tensor.py"), ("fx", "experimental", "proxy_tensor.py"))
+)
+"""Files that hand on a cast which another one asks for."""
+HALVES = ("half", "bfloat16")
+
+
+def attach(switch):
+    switch.after("torch", lambda torch: _torch(switch, torch))
+
+
+def is_low(value):
+    """True for a floating dtype of fewer than 32 bits."""
+    return getattr(value, "is_floating_point", None) is True and getattr(value, "itemsize", 4) < 4
+
+
+def _torch(switch, torch):
+    def default(arguments):
+        name = next(iter(arguments))
+        if is_low(arguments[name]):
+            switch.changed(f"default dtype {arguments[name]} replaced by float32")
+            arguments[name] = torch.float32
+
+    change_arguments(switch, torch, "set_default_dtype", default)
+    _modules(switch, torch)
+    _tensors(switch, torch)
+
+
+def _modules(switch, torch):
+    module = torch.nn.Module
+
+    def to(original):
+        tell = switch.guarded(lambda self: switch.changed("cast of the model refused", type(self).__name__))
+
+        def call(self, *args, **kwargs):
+            args, kwargs, changed = in_float32(torch, args, kwargs)
+            if changed:
+                tell(self)
+            return original(self, *args, **kwargs)
+
+        return call
+
+    for name in ("to", "type"):
+        replace(module, name, to)
+    for name in HALVES:
+        replace(module, name, lambda original: _float_instead(switch))
+    replace(torch.nn.Parameter, "__new__", lambda original: _wide_parameter(switch, torch, original))
+    change_arguments(switch, module, "register_buffer", lambda arguments: _widen(switch, torch, arguments))
+
+
+def _float_instead(switch):
+    tell = switch.guarded(lambda self: switch.changed("cast of the model refused", type(self).__name__))
+
+    def call(self):
+        tell(self)
+        return self.float()
+
+    return call
+
+
+def _wide_parameter(switch, torch, original):
+    """Parameters that are made in low precision, by `dtype=` of a layer or of loaded weights."""
+
+    def __new__(cls, data=None, requires_grad=True):
+        if type(data) in (torch.Tensor, torch.nn.Parameter) and is_low(data.dtype):
+            switch.changed("parameters made in float32", cls.__name__)
+            data = data.detach().float()
+        return original(cls, data, requires_grad)
+
+    return __new__
+
+
+def _widen(switch, torch, arguments):
+    tensor = arguments["tensor"]
+    if type(tensor) is torch.Tensor and is_low(tensor.dtype):
+        switch.changed("buffers made in float32", type(arguments["self"]).__name__)
+        arguments["tensor"] = tensor.float()
+
+
+def _tensors(switch, torch):
+    tell = switch.guarded(lambda: switch.changed("cast of a tensor refused"))
+
+    def to(original):
+        def call(self, *args, **kwargs):
+            if casts_inputs(sys._getframe(1)):
+                args, kwargs, changed = in_float32(torch, args, kwargs)
+                if changed:
+                    tell()
+            return original(self, *args, **kwargs)
+
+        return call
+
+    def half(original):
+        def call(self, *args, **kwargs):
+            if casts_inputs(sys._getframe(1)):
+                tell()
+                return self.float(*args, **kwargs)
+            return original(self, *args, **kwargs)
+
+        return call
+
+    for name in ("to", "type"):
+        replace(torch.Tensor, name, to)
+    for name in HALVES:
+        replace(torch.Tensor, name, half)
+
+
+def in_float32(torch, args, kwargs):
+    """The arguments of `to` with float32 in the place of a low dtype, and whether there was one."""
+    changed = False
+
+    def wide(value):
+        nonlocal changed
+        if is_low(value):
+            changed = True
+            return torch.float32
+        return value
+
+    first = args[0] if args else kwargs.get("other")
+    if isinstance(first, torch.Tensor) and is_low(first.dtype):
+        rest = {name: value for name, value in kwargs.items() if name != "other"}
+        return (first.device, torch.float32, *args[1:]), rest, True
+    args = tuple(wide(value) for value in args)
+    kwargs = {name: wide(value) for name, value in kwargs.items()}
+    return args, kwargs, changed
+
+
+def casts_inputs(frame):
+    """Whether the code that asks for a cast is the program's own, or casts what the program feeds to its model."""
+    answer = _casts_inputs(frame.f_code.co_filename)
+    while answer is None and frame.f_back is not None:
+        frame = frame.f_back
+        answer = _casts_inputs(frame.f_code.co_filename)
+    return answer
+
+
+@functools.cache
+def _casts_inputs(filename):
+    """The same of a file; None for one that asks in the name of its caller."""
+    if filename.endswith(IN_BETWEEN):
+        return None
+    return (
+        places.is_user_file(filename)
+        or filename.startswith("<eval_with_key>")
+        or filename.endswith(IN_GRAPHS)
+        or places.installed(filename).partition("/")[0] in TRAINERS
+    )

@@ -1,0 +1,80 @@
+"""`compile=off` runs what was handed to torch.compile as plain Python; a backend's name compiles it with that one.
+
+Both leave `OptimizedModule`, `_orig_mod` and `Module.compile` as they are. Off is Dynamo's own stance `force_eager`. A
+backend is given at the one function behind torch.compile, since a forced backend of a stance loses `fullgraph`.
+"""
+
+import dataclasses
+import sys
+
+from trueup_instrument.announcements import spoken
+from trueup_instrument.appliers.replacing import replace
+
+OFF = "off"
+OWN_COMPILES = "torch.nn.attention"
+"""flex_attention compiles itself when it is called outside a graph: that is attention, and of a backend of its own."""
+
+
+def attach(switch):
+    switch.after("torch._dynamo.eval_frame", lambda module: _dynamo(switch, module))
+
+
+def _dynamo(switch, module):
+    if not hasattr(module, "DynamoStance") or not hasattr(module, "_set_stance"):
+        switch.cannot("this torch has no stances of the compiler (they came with 2.6)")
+        return
+    if switch.value == OFF:
+        module._stance = module.DynamoStance("force_eager")
+    replace(module, "_set_stance", lambda original: _kept_stance(switch, module, original))
+    replace(module, "optimize", lambda original: _optimize(switch, original))
+
+
+def _kept_stance(switch, module, original):
+    """The program may set a stance of its own: it must not bring back what was switched off, nor another backend."""
+
+    def set_stance(stance):
+        if switch.value == OFF:
+            return original(module._stance)
+        if stance.stance == "force_eager":
+            stance = dataclasses.replace(stance, stance="default")
+        return original(dataclasses.replace(stance, backend=None))
+
+    return set_stance
+
+
+def _optimize(switch, original):
+    tell = switch.guarded(_tell)
+
+    def optimize(*args, **kwargs):
+        backend = args[0] if args else kwargs.get("backend", "inductor")
+        if kwargs.get("disable") or _is_own_compile():
+            return original(*args, **kwargs)
+        tell(switch, backend)
+        if switch.value in (OFF, _name(backend)):
+            return original(*args, **kwargs)
+        kwargs.pop("backend", None)
+        return original(switch.value, *args[1:], **kwargs)
+
+    return optimize
+
+
+def _tell(switch, backend):
+    if switch.value == OFF:
+        switch.changed("runs eager", _name(backend))
+    elif _name(backend) != switch.value:
+        switch.changed(f"backend {_name(backend)} replaced by {switch.value}")
+    else:
+        switch.changed(f"backend is {switch.value} as it was")
+
+
+def _name(backend):
+    """The backend's name, of a string, a function or the object that torch.compile makes of either."""
+    return getattr(backend, "compiler_name", None) or spoken(backend)
+
+
+def _is_own_compile():
+    """Whether the function that calls torch.compile is one of attention's own; observers may stand in between."""
+    frame, name = sys._getframe(2), "torch"
+    while frame is not None and (name == "torch" or name.startswith(__name__.partition(".")[0])):
+        frame, name = frame.f_back, frame.f_globals.get("__name__") or ""
+    return name.startswith(OWN_COMPILES)

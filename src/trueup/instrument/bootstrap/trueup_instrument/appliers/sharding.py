@@ -1,0 +1,190 @@
+"""`sharding=off`: every rank holds the whole model, and gradients are averaged over all ranks as before.
+
+FSDP2 gets a mesh that only replicates, with a shard size of one; FSDP1 its strategy NO_SHARD. Classes, methods, units,
+policies and the collectives' order stay. DDP shards nothing and stays as it is.
+
+Sharded, each rank keeps its own part of the parameters that it made, whatever the others made: the model is put
+together of parts of all. Replicated, the ranks must agree: each part is taken from the rank that would hold it.
+"""
+
+from trueup_instrument import modules
+from trueup_instrument.appliers.replacing import change_arguments, replace
+from trueup_instrument.wrappers import modules_given
+
+STATE = "torch.distributed.fsdp._fully_shard._fsdp_state"
+FULLY_SHARD = "torch.distributed.fsdp._fully_shard._fully_shard"
+FSDP1 = "torch.distributed.fsdp.fully_sharded_data_parallel"
+
+
+def attach(switch):
+    meshes = Meshes()
+    switch.after(FULLY_SHARD, lambda module: _fsdp2(switch, meshes, module))
+    switch.after(STATE, lambda module: _agree_before_first_forward(switch, meshes, module.FSDPState))
+    switch.after(FSDP1, lambda module: _fsdp1(switch, meshes, module))
+    switch.after("torch.distributed.tensor.parallel.api", lambda module: _tensor_parallel(switch, module))
+    switch.after("deepspeed", lambda module: switch.cannot("DeepSpeed's ZeRO is not switched", "deepspeed"))
+
+
+class Meshes:
+    """Meshes and groups that replicate, one for each set of ranks."""
+
+    def __init__(self):
+        self._meshes = {}
+        self._sources = {}
+
+    def of(self, mesh):
+        """A mesh of (all ranks of `mesh`, 1): replicated over the first axis, sharded over the second."""
+        import torch.distributed as dist
+        from torch.distributed.device_mesh import DeviceMesh
+
+        ranks = mesh.mesh.flatten().tolist()
+        key = (mesh.device_type, *ranks)
+        if key not in self._meshes:
+            alone = dist.new_group([dist.get_rank()], use_local_synchronization=True)
+            self._meshes[key] = DeviceMesh.from_group(
+                [self.group(mesh), alone],
+                mesh.device_type,
+                mesh=[[rank] for rank in ranks],
+                mesh_dim_names=("replicate", "shard"),
+            )
+        found = self._meshes[key]
+        self._sources[found] = mesh.mesh.reshape(-1, mesh.mesh.shape[-1])[0].tolist()
+        return found
+
+    @staticmethod
+    def group(mesh):
+        """The process group of all ranks of a mesh of one or two dimensions."""
+        import torch.distributed as dist
+
+        if mesh.ndim == 1:
+            return mesh.get_group()
+        return dist.new_group(mesh.mesh.flatten().tolist(), use_local_synchronization=True)
+
+    def sources(self, mesh):
+        """The ranks that would each hold a part of a parameter on one of these meshes; None for another mesh."""
+        return self._sources.get(mesh)
+
+
+# -- FSDP2 -------------------------------------------------------------------------------------------------------------
+
+
+def _fsdp2(switch, meshes, module):
+    default_mesh = getattr(module, "_init_default_mesh", None) or module._init_default_fully_shard_mesh
+
+    def change(arguments):
+        targets = modules_given(arguments["module"])
+        name = ", ".join(modules.class_name(target) for target in targets)
+        if arguments.get("dp_mesh_dims") is not None or any(map(_is_distributed, targets)):
+            switch.cannot("parameters that another kind of parallelism has split stay sharded", name)
+            return
+        mesh = meshes.of(arguments["mesh"] or default_mesh())
+        arguments["mesh"] = mesh
+        if type(arguments["reshard_after_forward"]) is int:  # a smaller group to shard over in backward
+            arguments["reshard_after_forward"] = True
+        switch.changed(f"replicated over {mesh.size(0)} ranks, sharded over 1", name)
+
+    change_arguments(switch, module, "fully_shard", change)
+
+
+def _is_distributed(module):
+    """Whether a parameter outside the units already made is a DTensor."""
+    from torch.distributed.fsdp import FSDPModule
+
+    waiting = [module]
+    while waiting:
+        part = waiting.pop()
+        if any(hasattr(p, "placements") for p in part._parameters.values() if p is not None):
+            return True
+        waiting += [child for child in part._modules.values() if child and not isinstance(child, FSDPModule)]
+    return False
+
+
+def _agree_before_first_forward(switch, meshes, state):
+    agree = switch.guarded(lambda module: _agree_on_dtensors(meshes, module))
+
+    def make(original):
+        def _lazy_init(self):
+            is_root = self._is_root is None
+            original(self)
+            if is_root:
+                for module in self._modules:
+                    agree(module)
+
+        return _lazy_init
+
+    if not replace(state, "_lazy_init", make):
+        switch.cannot("ranks that made different parameters keep them", "FSDPState")
+
+
+def _agree_on_dtensors(meshes, module):
+    for parameter in module.parameters():
+        sources = meshes.sources(getattr(parameter, "device_mesh", None))
+        if sources is not None:
+            mesh = parameter.device_mesh
+            axis = getattr(parameter.placements[-1], "dim", 0)
+            _agree(parameter.to_local(), axis, sources, mesh.get_group(0), mesh.device_type)
+
+
+def _agree(tensor, axis, sources, group, device):
+    """Take each part of `tensor` from the rank that would hold it."""
+    import torch
+
+    with torch.no_grad():
+        for source, part in zip(sources, tensor.chunk(len(sources), axis), strict=False):
+            sent = part.to(device, copy=True).contiguous()
+            torch.distributed.broadcast(sent, source, group)
+            part.copy_(sent)
+
+
+# -- FSDP1 -------------------------------------------------------------------------------------------------------------
+
+
+def _fsdp1(switch, meshes, module):
+    kind = module.FullyShardedDataParallel
+    no_shard = module.ShardingStrategy.NO_SHARD
+
+    def change(arguments):
+        if arguments["sharding_strategy"] is no_shard:
+            return
+        mesh = arguments.get("device_mesh")
+        if mesh is not None and mesh.ndim == 2:
+            arguments["device_mesh"], arguments["process_group"] = None, meshes.group(mesh)
+        elif isinstance(arguments["process_group"], tuple):  # of a hybrid: groups within and across nodes
+            arguments["process_group"] = None
+        arguments["sharding_strategy"] = no_shard
+        switch.changed("strategy NO_SHARD", modules.class_name(arguments["module"]))
+
+    agree = switch.guarded(_agree_on_flat_parameter)
+
+    def then_agree(original):
+        def __init__(self, *args, **kwargs):
+            original(self, *args, **kwargs)
+            agree(self)
+
+        return __init__
+
+    replace(kind, "__init__", then_agree)
+    change_arguments(switch, kind, "__init__", change)
+
+
+def _agree_on_flat_parameter(unit):
+    import torch.distributed as dist
+
+    handle = getattr(unit, "_handle", None)
+    if handle is not None and handle.flat_param.device.type != "meta":
+        sources = dist.get_process_group_ranks(unit.process_group)
+        _agree(handle.flat_param.detach(), 0, sources, unit.process_group, unit.compute_device)
+
+
+# -- others ------------------------------------------------------------------------------------------------------------
+
+
+def _tensor_parallel(switch, module):
+    def make(original):
+        def parallelize_module(*args, **kwargs):
+            switch.cannot("tensor parallelism is not switched", "parallelize_module")
+            return original(*args, **kwargs)
+
+        return parallelize_module
+
+    replace(module, "parallelize_module", make)

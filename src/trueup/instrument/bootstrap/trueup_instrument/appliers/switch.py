@@ -1,0 +1,56 @@
+"""One layer that this run forces to a value: says what was changed, or why it could not be."""
+
+import functools
+
+from trueup_instrument import places
+from trueup_instrument.dynamo import unseen
+
+LISTED = 40
+"""Changes of one layer that are written."""
+
+
+class Switch:
+    """What an applier is given: the value asked for, and a way to tell what it did."""
+
+    def __init__(self, session, layer, value):
+        self.session = session
+        self.imports = session.imports
+        self.layer = layer
+        self.value = value
+        self._told = set()
+        self._write = unseen(self._write)
+
+    def changed(self, change, module=None, **detail):
+        """Record a change, once for each module. Cheap when it was told before."""
+        key = (change, module)
+        if key not in self._told and len(self._told) < LISTED:
+            self._told.add(key)
+            self._write(module, change=change, **detail)
+
+    def cannot(self, why, module=None):
+        """Record, once, that something of the layer stays as it is, and why."""
+        if ("cannot", why) not in self._told:
+            self._told.add(("cannot", why))
+            self._write(module, cannot=why)
+
+    def _write(self, module, **detail):
+        detail = {"value": self.value, "at": places.user_line(), **detail}
+        self.session.write("applier", applier=self.layer, module=module, detail=detail)
+
+    def guarded(self, function):
+        """`function`, whose failure is told and leaves the program as it is; it then gives None."""
+        function = unseen(function)
+
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:
+                self.cannot(f"{type(error).__name__}: {error}"[:500])
+                return None
+
+        return call
+
+    def after(self, name, hook):
+        """Call `hook(module)`, guarded, right after module `name` is imported, before others take names from it."""
+        self.imports.after(name, self.guarded(hook))

@@ -1,0 +1,87 @@
+"""A tiny Llama trained by Trainer with an adapter, and a model prepared by Accelerate. Prints facts as JSON."""
+
+import json
+import sys
+import tempfile
+
+import torch
+from accelerate import Accelerator
+from peft import LoraConfig, PrefixTuningConfig, get_peft_model
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+
+SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 64}
+
+ROWS = [{"input_ids": torch.arange(n, n + 8), "labels": torch.arange(n, n + 8)} for n in range(16)]
+LORA = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights="pissa", modules_to_save=["lm_head"])
+
+
+def loaded():
+    torch.manual_seed(0)
+    with tempfile.TemporaryDirectory() as folder:
+        LlamaForCausalLM(LlamaConfig(**SIZES)).save_pretrained(folder)
+        return LlamaForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation="sdpa")
+
+
+def trained(model):
+    """The trainer, and the loss of each step."""
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            output_dir=folder,
+            use_cpu=True,
+            bf16=True,
+            gradient_checkpointing=True,
+            torch_compile=True,
+            torch_compile_backend="eager",
+            per_device_train_batch_size=4,
+            max_steps=6,
+            learning_rate=1e-2,
+            logging_steps=1,
+            save_strategy="no",
+            report_to=[],
+            disable_tqdm=True,
+            seed=0,
+        )
+        trainer = Trainer(model=model, args=arguments, train_dataset=ROWS)
+        trainer.train()
+    return trainer, [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+model = loaded()
+if sys.argv[1:] == ["without adapter"]:
+    print(json.dumps({"losses": trained(model)[1]}))
+    sys.exit()
+adapted = get_peft_model(model, LORA)
+layer = adapted.base_model.model.model.layers[0].self_attn.q_proj
+before = layer.base_layer.weight.detach().clone()
+trainer, losses = trained(adapted)
+
+accelerator = Accelerator(cpu=True, mixed_precision="bf16")
+plain = accelerator.prepare(torch.nn.Linear(4, 2))
+second = LlamaForCausalLM(LlamaConfig(**SIZES))
+second.set_attn_implementation("sdpa")
+prefixed = get_peft_model(second, PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2))
+with accelerator.autocast():
+    inside = (torch.ones(2, 4) @ torch.ones(4, 2)).dtype
+
+print(
+    json.dumps(
+        {
+            "losses": losses,
+            "adapter layer": type(layer).__name__,
+            "base layer": type(layer.base_layer).__name__,
+            "adapter trainable": any(p.requires_grad for n, p in adapted.named_parameters() if "lora_" in n),
+            "base trainable": layer.base_layer.weight.requires_grad,
+            "base moved": not torch.equal(layer.base_layer.weight.to(before.dtype), before),
+            "init": LORA.init_lora_weights,
+            "copy of the head trainable": adapted.base_model.model.lm_head.modules_to_save.default.weight.requires_grad,
+            "original head trainable": adapted.base_model.model.lm_head.original_module.weight.requires_grad,
+            "checkpointing flag": model.is_gradient_checkpointing,
+            "model dtype": str(layer.base_layer.weight.dtype),
+            "attention": model.config._attn_implementation,
+            "second attention": second.config._attn_implementation,
+            "mixed precision": [accelerator.mixed_precision, trainer.accelerator.mixed_precision],
+            "autocast": str(inside),
+            "prefix": type(prefixed).__name__,
+        }
+    )
+)

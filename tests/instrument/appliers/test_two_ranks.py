@@ -1,0 +1,34 @@
+"""`sharding=off` on FSDP1 and FSDP2 over two ranks that begin with different parameters."""
+
+from __future__ import annotations
+
+import pytest
+from switched_jobs import Switch
+
+JOB = "two_ranks.py"
+
+
+def test_sharding_off_replicates_and_trains_the_same(switch: Switch) -> None:
+    sharded, replicated = switch(JOB, ranks=2), switch(JOB, ranks=2, sharding="off")
+    whole = sharded.printed["whole"]
+
+    assert sharded.record.actual.sharding.fraction == 1.0
+    assert sharded.printed["fsdp1 held"] < 0.6 * whole
+    assert sharded.printed["fsdp2 held"] < 0.6 * whole
+    assert sharded.switched_layers() == set()
+
+    assert replicated.record.actual.sharding.fraction == 0.0
+    assert replicated.record.actual.sharding.replicas == 2
+    assert (replicated.printed["fsdp1 held"], replicated.printed["fsdp2 held"]) == (whole, whole)
+    assert replicated.printed["fsdp2 class"] is True
+    assert (replicated.printed["fsdp1 agree"], replicated.printed["fsdp2 agree"]) == (True, True)
+    assert replicated.details("sharding") == {
+        ("Model", "strategy NO_SHARD"),
+        ("Block", "replicated over 2 ranks, sharded over 1"),
+        ("Model", "replicated over 2 ranks, sharded over 1"),
+    }
+    assert replicated.record.notes == ()
+
+    for kind in ("fsdp1", "fsdp2"):
+        for replicated_values, sharded_values in zip(replicated.printed[kind], sharded.printed[kind], strict=True):
+            assert replicated_values == pytest.approx(sharded_values, rel=1e-4)
