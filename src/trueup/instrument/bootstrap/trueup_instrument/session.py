@@ -70,7 +70,6 @@ class Session:
         if self.role == role.RANK and os.environ.get("RANK") is not None:
             self.open()
         appliers.attach_all(self)  # first: observers then see what the appliers leave of each call
-        appliers.attach_all(self)  # first: observers then see what the appliers leave of each call
         observers.attach_all(self)
 
     def open(self):
