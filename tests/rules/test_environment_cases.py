@@ -7,6 +7,7 @@ from environment_cases import laptop
 from healthy_environment import environment
 
 from trueup.rules import all_rules, judge_environment
+from trueup.rules.registry import rules_with
 from trueup.schema.environment import Environment
 
 CASES = [*environment_cases.CASES, *launch_cases.CASES]
@@ -38,6 +39,10 @@ def test_judgement(case):
 def test_each_rule_has_a_positive_and_a_negative_case(rule):
     assert rule in POSITIVE
     assert rule in NEGATIVE
+
+
+def test_the_rules_that_are_loaded_for_doctor_are_all_that_judge_environments():
+    assert rules_with("from_environment") == tuple(rule for rule in all_rules() if rule.from_environment)
 
 
 def line(change, rule):

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.registry import all_rules
+from trueup.rules.registry import all_rules, rules_with
 from trueup.schema.environment import Environment
 from trueup.schema.finding import Confidence, Finding, Severity
 from trueup.schema.layer import LAYERS
@@ -41,7 +41,8 @@ def judge(record: Record, rules: Iterable[Rule] | None = None) -> tuple[Finding,
 def judge_environment(environment: Environment, rules: Iterable[Rule] | None = None) -> tuple[Finding, ...]:
     """All findings of what is installed and attached, in the same order."""
     packages = {name: package.version for name, package in environment.packages.items()}
-    return _judged(environment, packages, lambda rule: rule.from_environment, rules)
+    chosen = rules_with("from_environment") if rules is None else rules
+    return _judged(environment, packages, lambda rule: rule.from_environment, chosen)
 
 
 def _judged(
