@@ -16,13 +16,15 @@ from trueup.runs.outcome import Outcome
 from trueup.runs.signals import Forwarding
 from trueup.runs.stacks import dump_stacks
 from trueup.runs.streams import Stream, same_file
-from trueup.runs.tree import ProcessTree
+from trueup.runs.tree import ProcessTree, Sighting
 
 TIMEOUT_CODE = 124
 TICK = 1.0
 """Seconds between two looks at the process tree and the events of a job that has been running for a while."""
 
 
+FAREWELL = 1.0
+"""Seconds that children of the command may need to notice its end; multiprocessing's resource tracker does a little."""
 UNKILLABLE = 10.0
 """Seconds to wait for a command that was killed; one that hangs in the kernel is left to it."""
 
@@ -109,7 +111,7 @@ def run_process(
         outcome.notes.append(f"The stacks of {len(stacks)} Python processes at the timeout are in {folder / 'stacks'}")
     outcome.notes += [note for stream in streams for note in stream.notes]
     outcome.notes += _left_running(tree, any(stream.held_open for stream in streams))
-    outcome.sightings = tree.sightings
+    outcome.sightings = _with_root(tree.sightings, process.pid, command)
     return outcome
 
 
@@ -170,8 +172,19 @@ def _outcome(returncode: int | None, *, timed_out: bool, interrupted: bool) -> O
     return Outcome(code=code, signal=name, reason="interrupted" if interrupted and code != 0 else None)
 
 
+def _with_root(sightings: list[Sighting], root: int, command: Sequence[str]) -> list[Sighting]:
+    """What was seen, with the command itself, which may have ended before it could be looked at."""
+    seen = next((one for one in sightings if one.pid == root), None)
+    if seen is None:
+        return [Sighting(root, tuple(command)), *sightings]
+    seen.command = seen.command or tuple(command)
+    return sightings
+
+
 def _left_running(tree: ProcessTree, held_open: bool) -> list[str]:
-    left = [process.pid for process in tree.alive()]
+    deadline = time.monotonic() + FAREWELL
+    while (left := [process.pid for process in tree.alive()]) and time.monotonic() < deadline:
+        time.sleep(0.05)
     if not left:
         return []
     numbers = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
