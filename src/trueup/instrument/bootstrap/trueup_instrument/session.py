@@ -12,7 +12,10 @@ from trueup_instrument.dynamo import unseen
 from trueup_instrument.events import EventFile
 
 FAULTS = "TRUEUP_FAULTS"
-"""Names of observers that are made to raise, comma separated, or `all`: proves that a failure stays ours."""
+"""Names of observers that are made to raise, comma separated, or `all`: proves that a failure stays ours.
+
+`name:3` raises at the third call that observer gets.
+"""
 
 SHOWN_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "PYTORCH_ALLOC_CONF")
 SHOWN_PREFIXES = (
@@ -33,7 +36,7 @@ class Session:
 
     def __init__(self, folder, what):
         self.role = what
-        self._faults = set(filter(None, os.environ.get(FAULTS, "").split(",")))
+        self._faults = _faults(os.environ.get(FAULTS, ""))
         self.events = EventFile(folder, faulty="events" in self._faults)
         self.imports = importing.ImportHooks()
         self.off = {}
@@ -177,14 +180,20 @@ class Session:
             if name in self.off:
                 return None
             try:
-                if self._faults and (name in self._faults or "all" in self._faults):
-                    raise RuntimeError(f"fault injected into {name}")
+                if self._faults:
+                    self._fail_if_asked(name)
                 return function(*args, **kwargs)
             except Exception as error:
                 self.switch_off(name, error)
                 return None
 
         return call
+
+    def _fail_if_asked(self, name):
+        if name in self._faults:
+            self._faults[name] -= 1
+        if self._faults.get(name, 1) == 0 or "all" in self._faults:
+            raise RuntimeError(f"fault injected into {name}")
 
     def switch_off(self, name, error):
         self.off[name] = error
@@ -193,6 +202,12 @@ class Session:
             origin = origin.tb_next
         where = f" at {os.path.basename(origin.tb_frame.f_code.co_filename)}:{origin.tb_lineno}" if origin else ""
         self.write("observer-off", observer=name, error=f"{type(error).__name__}: {error}{where}"[:500])
+
+
+def _faults(text):
+    """{name: calls after which to raise}."""
+    named = (fault.partition(":") for fault in text.split(",") if fault)
+    return {name: int(number or 1) for name, _, number in named}
 
 
 def _call_all(functions):
