@@ -16,7 +16,7 @@ from trueup.schema.log import Failure, Frame, Log
 
 BUILDERS = re.compile(
     r"subprocess-exited-with-error|metadata-generation-failed|Getting requirements to build wheel|Failed to build"
-    r"|build backend|build dependency|(?:Building|build) wheels?\b|bdist_wheel|egg_info|setup\.py|cpp_extension"
+    r"|[Bb]uild backend|build dependency|(?:Building|build) wheels?\b|bdist_wheel|egg_info|setup\.py|cpp_extension"
     r"|pip-(?:build-env|install|req-build)|\b(?:nvcc|cicc|ptxas|cudafe\+\+|cc1plus|ninja|FAILED:)(?!\w)"
 )
 """What is printed while a package is built: by pip, uv, setuptools, ninja and the compilers."""

@@ -15,6 +15,9 @@ QUOTES = str.maketrans("", "", "`'\"\u2018\u2019\u201c\u201d")
 MARGIN = re.compile(r"\n[ \t]*(?:[>|\u2502]|E(?=[ \t]{2}))[ \t]*")
 """What quoting, tables and pytest put in front of a line."""
 
+ESCAPE = re.compile(r"\\(?=[`'\"_*])")
+"""What Markdown and JSON put in front of a character that means something to them."""
+
 BREAK = re.compile(r"[ \t\f\v\r]*\n\s*")
 BLANK = re.compile(r"[ \t\f\v\r\xa0]+")
 PLACEHOLDER = re.compile(r"<[a-z][a-z_0-9]*>")
@@ -33,6 +36,8 @@ def normal(text: str) -> str:
         text = f"{text[: LONGEST // 2]}\n{text[-LONGEST // 2 :]}"
     if "&" in text:
         text = html.unescape(text)
+    if "\\" in text:
+        text = ESCAPE.sub("", text)
     text = MARGIN.sub("\n", text)
     return BLANK.sub(" ", BREAK.sub("\n", text.translate(QUOTES))).strip()
 

@@ -12,15 +12,20 @@ from typing import Literal
 
 StringAbi = Literal["cxx11", "old"]
 
-UNDEFINED = r"(?:undefined symbol|Symbol not found): (?P<symbol>_\w+|[a-z][\w]*::[^\n]*?\)(?=$|\s)|\w+)"
+UNDEFINED = r"(?:undefined symbol|Symbol not found): (?P<symbol>_\w+|[a-z]\w*(?:::[~\w]+)+(?:\([^\n]*\))?|\w+)"
 FILE = re.compile(r"(?P<file>[^\s:()\[\],]+\.(?:so|pyd|dylib)[\w.]*)")
 TORCH = re.compile(r"3c10|2at\d|N2at|5torch|6caffe2|THP|aoti_torch|c10::|at::|torch::")
-NEW_STRING = re.compile(r"__cxx1112basic_string|B5cxx11|std::__cxx11::")
+NEW_STRING = re.compile(r"__cxx11|B5cxx11")
 OLD_STRING = re.compile(r"Ss|\bstd::(?:string|basic_string)\b")
 NUMBER = re.compile(r"[1-9]\d*")
 SUBSTITUTION = re.compile(r"[ST][0-9A-Z]*_")
 RETURNS_STRING = re.compile(r"(?:4Node4name|8toString|10TensorImpl\w*9type_name|4typeB?|4what)Ev$")
 """Functions without arguments that return a string: the new ABI marks their names, the old one does not."""
+
+CUT = re.compile(
+    r"5ErrorC[12]E?(?:NS_14SourceLocationE?)?$|14torchCheckFail(?:E?|EPKcS2_j)$|23torchInternalAssertFailE?$"
+)
+"""Functions that take a string, whose names end where their arguments should stand."""
 
 LADDER: tuple[tuple[str, str], ...] = (
     ("_ZN3c104cuda9SetDeviceEi", "torch 2.2 or older"),
@@ -68,6 +73,11 @@ class MissingSymbol:
     def _torch_asks(self) -> bool:
         """libtorch itself misses it: torch is damaged or mixed, no extension is to blame."""
         return bool(self.file) and "/torch/lib/" in str(self.file)
+
+    @property
+    def takes_string(self) -> bool:
+        """True when a std::string is in its signature, also where the name is cut before it tells of which ABI."""
+        return self.string_abi is not None or bool(CUT.search(self.symbol))
 
     @property
     def string_abi(self) -> StringAbi | None:

@@ -97,6 +97,15 @@ RULE = Rule(
             versions="pip and uv inside a build step; anywhere else a missing package",
             inside=("pip-build-env", "pip-install", "/builds-v0/", "build_meta.py"),
         ),
+        *(
+            LogText(
+                text=f"ModuleNotFoundError: No module named '{module}'",
+                strength="supporting",
+                versions="pip and uv inside a build step",
+                inside=("pip-build-env", "pip-install", "/builds-v0/", "build_meta.py"),
+            )
+            for module in ("packaging", "psutil", "wheel", "ninja")
+        ),
         LogText(
             text="not supporting PEP 517 builds",
             strength="supporting",

@@ -124,6 +124,7 @@ RULE = Rule(
         LogText(text="RuntimeError: Compiler: <name> is not found", versions="torch 2.5 or newer"),
         LogText(text="No such file or directory: g++", versions="Python"),
         LogText(text="No such file or directory: gcc", versions="Python"),
+        LogText(text="No such file or directory: cl", versions="Python on Windows"),
         LogText(text="g++: command not found", versions="bash"),
         LogText(text="gcc: command not found", versions="bash"),
         LogText(text="g++: not found", versions="sh"),
@@ -149,6 +150,11 @@ RULE = Rule(
             strength="supporting",
             versions="torch 2.0 or newer; only with an old gcc in the command",
             not_with=("CppCompileError",),
+        ),
+        LogText(
+            text="Microsoft Visual C++ 14.0 or greater is required",
+            strength="supporting",
+            versions="setuptools on Windows",
         ),
         LogText(
             text="Python.h: No such file or directory",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.definition import Rule, Sighting
 from trueup.rules.extension_facts import broken_extensions, missing_symbols, rebuilt
 from trueup.rules.log_facts import mentions
 from trueup.rules.symbols import UNDEFINED, MissingSymbol, missing_symbol
@@ -18,31 +18,32 @@ WHEEL_FLAG = {"cxx11": "cxx11abiTRUE", "old": "cxx11abiFALSE"}
 def detect_log(log: Log) -> Sighting | None:
     for seen in mentions(log, UNDEFINED):
         missing = missing_symbol(seen.part.said[: seen.found.end()])
-        if missing is None or not missing.of_torch or missing.string_abi is None:
+        if missing is None or not missing.of_torch or not missing.takes_string:
             continue
-        torch_abi = OTHER[missing.string_abi]
-        name = missing.distribution or missing.file or "the extension"
+        name = missing.distribution or missing.file or "The extension"
+        built = ABIS[missing.string_abi] if missing.string_abi else "one string ABI"
+        theirs = ABIS[OTHER[missing.string_abi]] if missing.string_abi else "the other"
         return Sighting(
-            message=f"{name} was compiled with {ABIS[missing.string_abi]}; the installed torch uses {ABIS[torch_abi]}.",
+            message=f"{name} was compiled with {built}; the installed torch uses {theirs}.",
             evidence=(seen.evidence(log), Evidence(what="symbol that torch does not export", value=missing.symbol)),
-            remedies=(*exact(missing, WHEEL_FLAG[torch_abi]), *REMEDIES[1:]) if missing.distribution else (),
+            confidence="established" if missing.string_abi else "likely",
+            remedies=(exact(missing), *REMEDIES[1:]) if missing.distribution else (),
             failure=seen.failure,
         )
     return None
 
 
-def exact(missing: MissingSymbol, flag: str) -> tuple[Remedy, ...]:
+def exact(missing: MissingSymbol) -> Remedy:
     """The commands for this package."""
     name = missing.distribution
-    return (
-        Remedy(
-            id="rebuild-extension",
-            kind="install",
-            automatic=False,
-            how=f"pip install --force-reinstall --no-deps --no-cache-dir --no-build-isolation {name}   "
-            f"(uv pip install --reinstall-package {name} --no-deps --no-cache --no-build-isolation {name}); "
-            f"a ready wheel must say {flag} and the torch that is installed",
-        ),
+    flag = WHEEL_FLAG[OTHER[missing.string_abi]] if missing.string_abi else "the ABI"
+    return Remedy(
+        id="rebuild-extension",
+        kind="install",
+        automatic=False,
+        how=f"pip install --force-reinstall --no-deps --no-cache-dir --no-build-isolation {name}   "
+        f"(uv pip install --reinstall-package {name} --no-deps --no-cache --no-build-isolation {name}); "
+        f"a ready wheel must say {flag} and the torch that is installed",
     )
 
 
@@ -121,13 +122,6 @@ RULE = Rule(
         "https://github.com/unslothai/unsloth/issues/2925",
         "https://github.com/pytorch/pytorch/issues/152790",
         "https://github.com/vllm-project/vllm/issues/13047",
-    ),
-    log=(
-        LogText(
-            text="undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationE",
-            strength="supporting",
-            versions="cut behind the name of the function",
-        ),
     ),
     from_log=detect_log,
     from_environment=detect_in_environment,

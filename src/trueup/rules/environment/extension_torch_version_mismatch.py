@@ -13,8 +13,10 @@ from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
-LIBRARY = r"lib(?:torch|c10|cudart|torch_cuda|torch_python|c10_cuda|torch_cuda_cu|torch_cuda_cpp)\.so[\w.]*: cannot "
-r"open shared"
+LIBRARY = (
+    r"lib(?:torch|c10|cudart|torch_cuda|torch_python|c10_cuda|torch_cuda_cu|torch_cuda_cpp)\.so[\w.]*: cannot "
+    r"open shared"
+)
 EXTENSIONS = re.compile(
     r"flash_attn|flash-attn|xformers|apex|amp_C|transformer_engine|torchvision|torchaudio|torchtext|bitsandbytes|vllm"
     r"|sgl_kernel|causal_conv1d|selective_scan|mamba|deepspeed|torch_(?:scatter|sparse|cluster)|detectron2|mmcv|exllama"
@@ -30,7 +32,7 @@ def by_symbol(log: Log) -> Sighting | None:
     """A function of torch that the installed one does not have in this form; strings are another rule's matter."""
     for seen in mentions(log, UNDEFINED):
         missing = missing_symbol(seen.part.said[: seen.found.end()])
-        if missing is None or not missing.of_torch or missing.string_abi is not None:
+        if missing is None or not missing.of_torch or missing.takes_string:
             continue
         name = missing.distribution or missing.file or "The extension"
         built = f"for {missing.built_for}" if missing.built_for else "for another torch than the installed one"

@@ -91,6 +91,10 @@ RULE = Rule(
         LogText(text="cannot find -lcuda", versions="binutils, triton 2.x to 3.x"),
         LogText(text="libcuda.so cannot found!", versions="triton 2.x and 3.x, as they spell it"),
         LogText(text="libcuda.so cannot be found", versions="triton 3.x"),
+        LogText(
+            text="No such file or directory: /sbin/ldconfig", versions="triton 2.x and 3.x, where ldconfig is elsewhere"
+        ),
+        LogText(text="Command [/sbin/ldconfig, -p] returned non-zero exit status", versions="triton 2.x and 3.x"),
         LogText(text="Please create a symlink of libcuda.so to any of the files", versions="triton 2.1 or newer"),
     ),
     from_environment=detect_in_environment,

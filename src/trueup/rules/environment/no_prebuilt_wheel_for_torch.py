@@ -12,13 +12,18 @@ from trueup.schema.log import Log
 
 GUESSED = r"Guessing wheel URL:? +(?P<url>\S+/(?P<wheel>[\w.+%-]+\.whl))"
 NOT_FOUND = r"Precompiled wheel not found"
+PACKAGES = r"(?:flash[-_]attn|xformers|vllm|transformer[-_]engine|causal[-_]conv1d|mamba[-_]ssm|bitsandbytes|apex)"
+NONE_FITS = rf"(?P<package>{PACKAGES})\S* (?:\([^)]*\) )?has no (?:usable )?wheels"
+BUILT = (
+    rf"(?:Failed building wheel|Could not build wheels|Failed to build|Building wheel) (?:for )?(?P<package>{PACKAGES})"
+)
 
 
 def detect_log(log: Log) -> Sighting | None:
     """The package's own setup.py looked for a wheel and found none."""
     guessed, missed = mention(log, GUESSED), mention(log, NOT_FOUND)
     if missed is None:
-        return None
+        return without_wheel(log)
     wheel = guessed.found["wheel"].replace("%2B", "+") if guessed else None
     return Sighting(
         message=f"No ready wheel {wheel or 'for this torch'} was found; a build from source began.",
@@ -58,6 +63,22 @@ def detect_in_environment(environment: Environment) -> Sighting | None:
             Remedy(id="use-sdpa", kind="config-edit", automatic=False, how='attn_implementation="sdpa"'),
             install(environment, "flash-attn", options="--no-build-isolation", id="build-flash-attn"),
         ),
+    )
+
+
+def without_wheel(log: Log) -> Sighting | None:
+    """The resolver says that no wheel fits; a build that was begun says no more than that none was taken."""
+    none_fits = mention(log, NONE_FITS)
+    seen = none_fits or mention(log, BUILT)
+    if seen is None:
+        return None
+    told = "has no wheel that fits" if none_fits else "is built from source"
+    return Sighting(
+        message=f"{seen.found['package']} {told}.",
+        evidence=(seen.evidence(log),),
+        confidence="likely" if none_fits else "possible",
+        failure=seen.failure,
+        specificity=1000 if none_fits else 5,
     )
 
 

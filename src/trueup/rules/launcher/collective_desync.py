@@ -102,6 +102,7 @@ RULE = Rule(
         LogText(text="op.preamble.length <= op.nbytes", versions="gloo: another size than the peer's"),
         LogText(text="disagreement error between rank", versions="deepspeed ZeRO-3"),
         LogText(text="disagreement between rank<number> and rank", versions="deepspeed ZeRO-3"),
+        LogText(text="Message truncated : received <number> bytes instead of <number>", versions="NCCL: another size"),
         LogText(text="Mismatched collective detected", versions="NCCL"),
         LogText(text="mismatch in collective", strength="supporting", versions="flight recorder analysis"),
         LogText(text="appears not to match <text> of the same param in process", strength="supporting", versions="DDP"),

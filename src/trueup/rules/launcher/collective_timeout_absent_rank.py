@@ -106,6 +106,12 @@ RULE = Rule(
             text="watchdog got stuck for <number> seconds without making progress in monitoring enqueued collectives",
             versions="torch 2.3 or newer",
         ),
+        LogText(
+            text="via c10d key-value store by key <key>, but store->get(<key>) got error",
+            versions="torch 2.0 or newer: rank 0 did not write its id",
+        ),
+        LogText(text="failed to pass monitoredBarrier", versions="torch 1.8 or newer"),
+        LogText(text="Application timeout caused pair closure", versions="gloo"),
         LogText(text="watchdog thread terminated with exception", strength="supporting", versions="torch any"),
         LogText(text="Timed out waiting <number>ms for recv operation to complete", versions="gloo"),
         LogText(text="Timed out waiting <number>ms for send operation to complete", versions="gloo"),

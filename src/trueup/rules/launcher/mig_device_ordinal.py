@@ -96,6 +96,11 @@ RULE = Rule(
     caution="Without MIG the ordinal means too many processes or a wrong CUDA_VISIBLE_DEVICES.",
     sources=("https://github.com/pytorch/pytorch/issues/130181",),
     log=(
+        LogText(
+            text="invalid literal for int() with base 10: 'MIG-<uuid>",
+            versions="frameworks that read CUDA_VISIBLE_DEVICES as numbers",
+        ),
+        LogText(text="Invalid device id", strength="supporting", versions="torch any", types=("AssertionError",)),
         LogText(text="device >= 0 && device < num_gpus", strength="supporting", versions="torch 2.4 or newer"),
         LogText(text="CUDA error: invalid device ordinal", strength="supporting", versions="torch any"),
     ),

@@ -78,8 +78,14 @@ RULE = Rule(
         LogText(text="No usable listening interface found", versions="NCCL"),
         LogText(text="socketStartConnect: Connect to <address> failed", versions="NCCL 2.12 or newer"),
         LogText(text="socketPollConnect: Connect to <address> failed", versions="NCCL 2.12 or newer"),
-        LogText(text="socketFinalizeConnect", strength="supporting", versions="NCCL 2.13 or newer"),
+        LogText(text="socketStartConnect", versions="NCCL 2.12 or newer"),
+        LogText(text="socketPollConnect", versions="NCCL 2.12 or newer"),
+        LogText(text="Connect to <address> failed : No route to host", versions="NCCL 2.4 or newer"),
+        LogText(text="Connect to <address> failed : Connection timed out", versions="NCCL 2.4 or newer"),
+        LogText(text="Connect to <address> failed : Connection refused", versions="NCCL 2.4 or newer"),
+        LogText(text="connect to <address> failed : <reason>", strength="supporting", versions="NCCL 2.4 or newer"),
         LogText(text="Call to connect failed", strength="supporting", versions="NCCL 2.2 or newer"),
+        LogText(text="NET/IB : Got completion from peer", strength="supporting", versions="NCCL any, InfiniBand"),
         LogText(
             text="connecting to address with family", versions="NCCL 2.14 or newer, an interface without an address"
         ),
@@ -91,7 +97,12 @@ RULE = Rule(
             strength="supporting",
             versions="NCCL 2.13 or newer",
         ),
-        LogText(text="unhandled system error", strength="supporting", versions="torch any, about NCCL"),
+        LogText(
+            text="unhandled system error",
+            strength="supporting",
+            versions="torch any, about NCCL",
+            not_with=("ncclSystemError",),
+        ),
     ),
     from_environment=detect_in_environment,
 )

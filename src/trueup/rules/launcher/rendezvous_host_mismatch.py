@@ -56,8 +56,11 @@ RULE = Rule(
         LogText(
             text="The client socket has failed to connect to", strength="supporting", versions="torch 1.12 or newer"
         ),
+        LogText(text="network addresses of <endpoint> cannot be retrieved", versions="torch any"),
         LogText(
-            text="network addresses of <endpoint> cannot be retrieved", strength="supporting", versions="torch any"
+            text="has failed to send a keep-alive heartbeat to the rendezvous",
+            strength="supporting",
+            versions="torch 1.9 or newer",
         ),
         LogText(text="connect() timed out. Original timeout was", versions="torch 1.8 to 1.11"),
         LogText(

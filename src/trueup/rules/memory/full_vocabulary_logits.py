@@ -11,8 +11,12 @@ from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Frame, Log
 
 LOGITS = re.compile(
-    r"lm_head|\blogits\b|log_softmax|logsumexp|cross_entropy|per_token_logps|logprobs|\blog_probs?\b|vocab|entropy_from_logits"
+    r"lm_head\(|(?<!, )\blogits = (?!outputs|model|self\.(?:prediction|compute))|\blogits\.(?:float|to|view"
+    r"|contiguous|log)"
+    r"|log_softmax\(|logsumexp\(|cross_entropy\(|per_token_logps|entropy_from_logits|get_log_?probs|logprobs_from_logits"
 )
+"""Code that computes logits or works on all of them, not code that passes them on."""
+
 LOSSES = re.compile(r"loss_utils\.py|/loss/|vocab_parallel|cross_entropy")
 ATTENTION = re.compile(r"scaled_dot_product_attention|attention_mask|attn_weights|enable_gqa|softmax\(attn")
 INNERMOST = 6
@@ -65,7 +69,7 @@ def computing_logits(memory: OutOfMemory) -> Frame | None:
     if is_attention(memory):
         return None
     for frame in list(frames(memory.seen.failure))[::-1][:INNERMOST]:
-        if LOGITS.search(frame.code or "") or LOSSES.search(frame.file) or LOGITS.search(frame.function or ""):
+        if LOGITS.search(frame.code or "") or LOSSES.search(frame.file) or LOGITS.search(f"{frame.function or ''}("):
             return frame
     return None
 

@@ -69,6 +69,7 @@ RULE = Rule(
     sources=("https://github.com/pytorch/pytorch/issues/153354",),
     from_record=detect,
     log=(
+        LogText(text="'weight' must be 2-D", strength="supporting", versions="a shard stands where the weight should"),
         LogText(text="got mixed torch.Tensor and DTensor", versions="torch 2.2 or newer"),
         LogText(
             text="need to convert all torch.Tensor to DTensor before calling distributed operators",
