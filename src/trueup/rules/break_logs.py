@@ -17,6 +17,7 @@ _TELLS = re.compile(
     r"Graph [Bb]reak|graph break|torch\._dynamo\.exc\.\w*Unsupported|\[__graph_breaks\]|inline in skipfiles"
     r"|call_function BuiltinVariable|generic_jump|Attempted to (?:call|inline) function marked as skipped"
     r"|torch\.compiler\.disable|While executing %\w+ :|Dynamo does not (?:know how to trace|support tracing)"
+    r"|Unsupported Tensor\.item|(?:Dynamic shape|Data dependent) operator|call_method\[target=item\]"
     r"|Data-dependent branching|Dynamic control flow is not supported|Dynamo only supports FSDP"
 )
 _RAISED = {"Unsupported", "UserError", "InternalTorchDynamoError", "TorchRuntimeError"}

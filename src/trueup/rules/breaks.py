@@ -35,6 +35,7 @@ FEW = 6
 """Compiled regions of a whole model that breaks at one place: before, after, and the frames around it."""
 _INSIDE_TORCH = re.compile(r"(?:^|[/\\])torch[/\\](?:optim|nn[/\\]parallel|distributed|_dynamo|autograd)[/\\]")
 _EXTENSION = re.compile(r"(?:builtin `|unsupported builtin )(?P<name>[\w.]+?)\.?(?:`|$|\s)")
+_SIGNS_OF_EXTENSION = ("third-party C/C++ Python extension", "PyCapsule", "does not know how to trace the builtin")
 _NO_EXTENSION = sys.stdlib_module_names | {"torch"}
 
 
@@ -64,7 +65,7 @@ def break_text(graph_break: GraphBreak) -> str:
 def extension_function(graph_break: GraphBreak) -> str | None:
     """The function of a third-party C++ extension that a break names; None for builtins of Python itself."""
     text = break_text(graph_break)
-    if "third-party C/C++ Python extension" not in text and "PyCapsule" not in text:
+    if not any(sign in text for sign in _SIGNS_OF_EXTENSION):
         return None
     match = _EXTENSION.search(text)
     if match is None or match["name"].split(".")[0] in _NO_EXTENSION:

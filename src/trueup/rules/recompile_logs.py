@@ -28,7 +28,10 @@ _GUARDED = re.compile(
 )
 _RECOMPILING = re.compile(r"Recompiling function '?(?P<name>[^\s']+)'? in (?P<file>[^\s:]+)(?::(?P<line>\d+))?")
 _GUARDS_OF = re.compile(r"_dynamo[/.]guards")
-HARD = re.compile(r"FailOn(?:Recompile|Cache)LimitHit|(?:recompile|cache)_limit reached with (?:one_graph|fullgraph)")
+HARD = re.compile(
+    r"FailOn(?:Recompile|Cache)LimitHit|Hard failure due to fullgraph"
+    r"|(?:recompile|cache)_limit reached with (?:one_graph|fullgraph)"
+)
 FOLLOWING = 4
 """Failures behind the warning that may hold its next lines."""
 STORM = 4

@@ -66,6 +66,12 @@ RULE = Rule(
             not_with=("without specifying a dtype", "without specifying a torch dtype"),
         ),
         LogText(
+            text="only supports torch.float16 and torch.bfloat16 dtypes",
+            strength="supporting",
+            versions="transformers, at load time, cut short",
+            not_with=("Flash Attention <version> only supports torch.float16", "without specifying a dtype"),
+        ),
+        LogText(
             text="You are attempting to use Flash Attention <version> without specifying a dtype",
             strength="supporting",
             versions="transformers 5, at load time",

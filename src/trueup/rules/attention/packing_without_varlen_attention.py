@@ -89,6 +89,7 @@ RULE = Rule(
     ),
     from_record=detect,
     log=(
+        LogText(text="got an unexpected keyword argument 'cu_seqlens'", versions="patched layers, cut short"),
         LogText(
             text="You are using packing, but the attention implementation is not set to",
             strength="supporting",

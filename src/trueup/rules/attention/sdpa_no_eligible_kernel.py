@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import errors
 from trueup.rules.log_facts import mention, mentions
 from trueup.schema.finding import Remedy
@@ -87,5 +87,18 @@ RULE = Rule(
     ),
     sources=("https://github.com/pytorch/pytorch/issues/117354", "https://github.com/pytorch/torchtitan/issues/2065"),
     from_record=detect,
+    log=(
+        LogText(text="Flash attention kernel not used because:", strength="supporting", versions="torch 2.1 and newer"),
+        LogText(
+            text="All fused kernels requires query, key and value to be 4 dimensional",
+            strength="supporting",
+            versions="torch 2.1 and newer",
+        ),
+        LogText(
+            text="both fused kernels require query, key and value to have the same num_heads",
+            strength="supporting",
+            versions="torch 2.1 and newer",
+        ),
+    ),
     from_log=detect_log,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trueup.rules.checkpoint_errors import Difference, checkpoint_error
+from trueup.rules.checkpoint_errors import CheckpointError, Difference, checkpoint_error
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.log_facts import mention
 from trueup.rules.printed_dtypes import HALVES
@@ -17,7 +17,7 @@ def detect_log(log: Log) -> Sighting | None:
         return None
     recast = [each for each in error.differences if each.recast and between_precisions(each)]
     if not recast:
-        return None
+        return _shifted(error)
     weights = any(len(each.saved.shape) == 2 for each in recast)
     autocast = error.names(r"autocast|amp\b") is not None or mention(log, r"autocast") is not None
     first = recast[0]
@@ -26,6 +26,23 @@ def detect_log(log: Log) -> Sighting | None:
         f"{first.again.dtype} in the recomputation.",
         evidence=error.evidence(),
         confidence="established" if weights and autocast else "likely",
+        failure=error.failure,
+        specificity=1020,
+    )
+
+
+def _shifted(error: CheckpointError) -> Sighting | None:
+    """Weights at other positions: one was saved the one time and not the other, so the rest moved up."""
+    saved = [each.saved for each in error.differences]
+    again = [each.again for each in error.differences]
+    moved = sum(1 for before, after in zip(saved[1:], again, strict=False) if before == after)
+    back = sum(1 for before, after in zip(saved, again[1:], strict=False) if before == after)
+    if max(moved, back) < 2 or not any(len(each.shape) == 2 for each in saved):
+        return None
+    return Sighting(
+        message="The recomputation saved the same tensors one position apart: a weight was cast the one time only.",
+        evidence=error.evidence(),
+        confidence="possible",
         failure=error.failure,
         specificity=1020,
     )

@@ -11,7 +11,7 @@ from trueup.schema.environment import Environment
 from trueup.schema.finding import Confidence, Evidence, Remedy
 from trueup.schema.log import Log
 
-TEMPORARY = r"(?:No such file or directory|FileNotFoundError)[^\n]*\.tmp[._]?(?:pid_)?\d[\w.-]*|\.tmp\.pid_\d+"
+TEMPORARY = r"(?:No such file or directory|FileNotFoundError)[^\n]*\.tmp[._]?(?:pid_)?\d[\w.-]*|\.tmp\.pid_"
 CACHE = r"torchinductor|\.triton/cache|/triton/\w|TRITON_CACHE|torch_compile_cache|unsloth_compiled_cache|fxgraph"
 MISSING = rf"(?:FileNotFoundError|No such file or directory|Stale file handle|Text file busy)[^\n]*(?:{CACHE})"
 HALF_WRITTEN = (
@@ -25,7 +25,8 @@ RANKS = r"\brank ?\d|local_rank|torchrun|\bRay\b|ray::|multi-?node|world_size"
 def detect_log(log: Log) -> Sighting | None:
     """A temporary or half-written file of a cache of compiled code."""
     temporary = mention(log, TEMPORARY)
-    if temporary is not None and mention(log, CACHE) is not None:
+    named = temporary is not None and "tmp.pid_" in temporary.found.group()  # as Triton does
+    if temporary is not None and (named or mention(log, CACHE) is not None):
         return _sighting(log, temporary, "a temporary file of the cache was gone before it was renamed", "established")
     missing = mention(log, MISSING)
     if missing is not None:

@@ -7,6 +7,7 @@ import re
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.facts import applied, errors, listed
 from trueup.rules.log_facts import mentions
+from trueup.rules.log_parts import printed
 from trueup.schema.finding import Confidence, Evidence, Remedy
 from trueup.schema.log import Log
 from trueup.schema.record import Applied, Record
@@ -41,7 +42,8 @@ KEYS = (
     r"(?:Unexpected|Missing|unexpected|missing) key(?:\(s\)|s)|were not (?:initialized|used) when|size mismatch for"
     r"|(?:not found|missing) in (?:the )?(?:state_dict|checkpoint)|newly initialized"
 )
-KEY = r"(?<![\w.])(?:module\.|model\.|_fsdp_wrapped_module\.)*_orig_mod\.[\w.]+"
+KEY = r"(?<![\w.])(?:module\.|model\.|_fsdp_wrapped_module\.)*_orig_mod\.[\w.]*"
+QUOTED = re.compile(r"['\"](?:\w+\.)*_orig_mod\.[\w.]+['\"]")
 LISTED = re.compile(rf"[\[{{(,:]\s*{KEY}\s*(?:,\s*{KEY}|[\]}})])")
 
 
@@ -50,7 +52,7 @@ def detect_log(log: Log) -> Sighting | None:
     for seen in mentions(log, KEY):
         text = seen.part.said
         strict = re.search(KEYS, text)
-        listed = LISTED.search(text)
+        listed = LISTED.search(text) or QUOTED.search(printed(seen.part.failure))
         if not strict and not listed:
             continue
         confidence: Confidence = "established" if strict else "likely"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trueup.rules.break_logs import break_line
 from trueup.rules.breaks import break_evidence, break_severity, breaks, extension_function, times
 from trueup.rules.compilation import effect
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.environment_facts import asks_for_compile, install, installed_as, said, version_of
 from trueup.rules.facts import listed
 from trueup.schema.environment import Environment
@@ -80,6 +80,13 @@ RULE = Rule(
         "https://github.com/thu-ml/SageAttention/issues/73",
     ),
     from_record=detect,
+    log=(
+        LogText(
+            text="a third-party C/C++ Python extension (perhaps created with pybind)",
+            strength="supporting",
+            versions="torch 2.3 and newer, the function is cut off",
+        ),
+    ),
     from_log=detect_log,
     from_environment=detect_in_environment,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.compilation import compile_calls, effect, storm_evidence
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.guards import of_optimizer, storms
 from trueup.rules.recompile_logs import storm
 from trueup.schema.finding import Confidence, Remedy
@@ -66,5 +66,12 @@ RULE = Rule(
     sources=("https://github.com/pytorch/pytorch/issues/139474",),
     explains=("compile/recompile-limit-reached", "compile/requested-and-not-applied"),
     from_record=detect,
+    log=(
+        LogText(
+            text="size mismatch at index <index>. expected <size>, actual <size>",
+            strength="supporting",
+            versions="torch 2.0 and newer, a guard alone",
+        ),
+    ),
     from_log=detect_log,
 )

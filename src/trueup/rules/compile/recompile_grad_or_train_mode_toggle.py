@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.compilation import effect, storm_evidence
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.guards import storms
 from trueup.rules.recompile_logs import storm
 from trueup.schema.finding import Confidence, Remedy
@@ -62,5 +62,12 @@ RULE = Rule(
     sources=("https://github.com/pytorch/pytorch/issues/110803",),
     explains=("compile/recompile-limit-reached", "compile/requested-and-not-applied"),
     from_record=detect,
+    log=(
+        LogText(
+            text="requires_grad mismatch. expected requires_grad=",
+            strength="supporting",
+            versions="torch 2.0 and newer, a guard alone",
+        ),
+    ),
     from_log=detect_log,
 )

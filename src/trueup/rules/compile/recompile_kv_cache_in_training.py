@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.compilation import effect, storm_evidence
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.guards import storms
 from trueup.rules.recompile_logs import storm
 from trueup.schema.finding import Remedy
@@ -62,5 +62,10 @@ RULE = Rule(
         "compile/requested-and-not-applied",
     ),
     from_record=detect,
+    log=(
+        LogText(text="layers[<index>].is_initialized == False", versions="transformers 4.56 and newer, a guard alone"),
+        LogText(text="len(L['past_key_values'].key_cache)", versions="transformers 4.4x to 4.5x, a guard alone"),
+        LogText(text="past_key_values.key_cache", strength="supporting", versions="transformers 4.4x to 4.5x"),
+    ),
     from_log=detect_log,
 )

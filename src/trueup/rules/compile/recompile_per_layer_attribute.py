@@ -7,7 +7,7 @@ from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import listed
 from trueup.rules.guards import storms
 from trueup.rules.log_facts import mention
-from trueup.rules.recompile_logs import Storm, limits_of, storm
+from trueup.rules.recompile_logs import HARD, Storm, hard_failure, limits_of, storm
 from trueup.schema.finding import Remedy
 from trueup.schema.log import Log
 from trueup.schema.record import Record
@@ -45,7 +45,19 @@ def detect_log(log: Log) -> Sighting | None:
                 confidence="possible",
                 specificity=940,
             )
-    return None
+    hard = hard_failure(log)
+    if hard is None or next(limits_of(log), None) is not None:
+        return None
+    told = mention(log, HARD.pattern)
+    return Sighting(
+        message="A function under fullgraph=True reached the recompile limit; the log does not show the reason, and an "
+        "attribute that differs between blocks is the commonest.",
+        evidence=(told.evidence(log),) if told else (),
+        confidence="possible",
+        severity="error",
+        failure=hard,
+        specificity=940,
+    )
 
 
 RULE = Rule(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.log_facts import mention
 from trueup.schema.finding import Confidence, Remedy
 from trueup.schema.log import Log
@@ -69,6 +69,15 @@ RULE = Rule(
     sources=(
         "https://github.com/pytorch/pytorch/issues/180278",
         "https://github.com/meta-pytorch/attention-gym/issues/14",
+    ),
+    log=(
+        LogText(
+            text="No valid triton configs.",
+            strength="supporting",
+            versions="torch 2.6 and newer; a ptxas that is too old prints it too",
+            not_with=("PTXASError", "Internal Triton PTX codegen error"),
+        ),
+        LogText(text="Hardware limit: <bytes>", strength="supporting", versions="any Triton"),
     ),
     from_log=detect_log,
 )

@@ -42,13 +42,14 @@ PRODUCT = (
     rf"(?:!=|and) (?P<other>{PRINTED})"
     rf"|Input type \((?P<input>{PRINTED})\) and (?:weight|bias) type \((?P<weight>{PRINTED})\) should be the same"
 )
+CUT = r"(?m)(?:mat1 and mat2|m1 and m2|self and mat2) (?:to have|must have) the same dtype(?:,? but got)?\W*$"
 
 
 def detect_log(log: Log) -> Sighting | None:
     """float32 against a half type, in a linear or convolution; any other pair is a fault of the data or the code."""
     seen = mention(log, PRODUCT)
     if seen is None:
-        return None
+        return _cut_short(log)
     dtypes = [dtype(printed) for printed in seen.found.groups() if printed]
     if set(dtypes) == set(HALVES):
         confidence: Confidence = "possible"
@@ -62,6 +63,19 @@ def detect_log(log: Log) -> Sighting | None:
         "both dtypes are in the model.",
         evidence=(seen.evidence(log),),
         confidence=confidence,
+        failure=seen.failure,
+    )
+
+
+def _cut_short(log: Log) -> Sighting | None:
+    """The sentence without its dtypes."""
+    seen = mention(log, CUT)
+    if seen is None:
+        return None
+    return Sighting(
+        message="A layer multiplied tensors of different dtypes; the log does not show which.",
+        evidence=(seen.evidence(log),),
+        confidence="possible",
         failure=seen.failure,
     )
 
