@@ -17,13 +17,13 @@ from trueup.environment.target import TargetError, of_folder, of_python, target_
 
 def said_by(python: Path) -> dict:
     code = "import json, sys, platform; print(json.dumps([platform.python_version(), sys.path, sys.prefix]))"
-    variables = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
+    variables = {"PATH": "/usr/bin:/bin", "HOME": "/"}
     done = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True, env=variables, timeout=60)
     return dict(zip(("version", "path", "prefix"), json.loads(done.stdout), strict=True))
 
 
 def folders_of(python: Path) -> list[Path]:
-    host = Host(variables={"HOME": "/nonexistent"})
+    host = Host(variables={"HOME": "/"})
     target = of_python(host, str(python), "--python")
     return [folder.resolve() for folder in package_folders(target, interpreter_of(target), host)]
 

@@ -19,10 +19,10 @@ def detect_in_environment(environment: Environment) -> Sighting | None:
     ]
     if not found:
         return None
-    wrong = [each for each in found if each.installed is not None] or found
+    found.sort(key=lambda each: each.installed is None)  # a wrong version first, then what is missing
     more = f"; {len(found) - 1} more requirements are not met" if len(found) > 1 else ""
     return Sighting(
-        message=f"{_in_words(wrong[0])}{more}.",
+        message=f"{_in_words(found[0])}{more}.",
         evidence=tuple(Evidence(what=_who(each), value=each.installed or "not installed") for each in found[:8]),
         severity="warning",
         remedies=(
