@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
+from typing import TypeVar
 
 from trueup.rules.log_text import normal
 from trueup.schema.log import Failure, Frame, Log
 
 LONGEST_LINE = 300
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,6 @@ def parts(failure: Failure) -> Iterator[Part]:
         yield from parts(cause)
 
 
-def parts_of(log: Log) -> tuple[tuple[Failure, Part], ...]:
-    """All parts of all failures but advice, each with the failure that it belongs to, in the order of the log."""
-    return _parts_of(_Same(log))
-
-
 class _Same:
     """A log by its identity, since comparing logs by value costs more than what is kept."""
 
@@ -65,11 +62,24 @@ class _Same:
         return id(self.log)
 
 
-@lru_cache(maxsize=1)
-def _parts_of(same: _Same) -> tuple[tuple[Failure, Part], ...]:
-    return tuple(
-        (failure, part) for failure in same.log.failures if failure.role != "advice" for part in parts(failure)
-    )
+def once_per_log(function: Callable[[Log], Answer]) -> Callable[[Log], Answer]:
+    """Keeps the answer for the last log: what several rules ask of the same log is found once."""
+
+    @lru_cache(maxsize=1)
+    def kept(same: _Same) -> Answer:
+        return function(same.log)
+
+    @wraps(function)
+    def asked(log: Log) -> Answer:
+        return kept(_Same(log))
+
+    return asked
+
+
+@once_per_log
+def parts_of(log: Log) -> tuple[tuple[Failure, Part], ...]:
+    """All parts of all failures but advice, each with the failure that it belongs to, in the order of the log."""
+    return tuple((failure, part) for failure in log.failures if failure.role != "advice" for part in parts(failure))
 
 
 def frames(failure: Failure) -> Iterator[Frame]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trueup.rules.definition import Sighting
 from trueup.rules.guards import Guard, Kind, guard, optimizer_function
-from trueup.rules.log_parts import last_name, parts, place, printed, ranks_of
+from trueup.rules.log_parts import last_name, once_per_log, parts, place, printed, ranks_of
 from trueup.rules.log_text import MARGIN
 from trueup.schema.finding import Confidence, Evidence, Severity
 from trueup.schema.log import Failure, Log
@@ -143,7 +143,7 @@ class Storm:
 
 def storm(log: Log, *kinds: Kind) -> Storm | None:
     """The recompiles of these kinds; None when there are none."""
-    limits = list(limits_of(log))
+    limits = limits_of(log)
     reasons = tuple(each for each in reasons_of(log) if each.guard.kind in kinds)
     limit = next((each for each in limits if each.guard and each.guard.kind in kinds), None)
     if limit is None and not reasons:
@@ -151,8 +151,13 @@ def storm(log: Log, *kinds: Kind) -> Storm | None:
     return Storm(log, limit, reasons)
 
 
-def limits_of(log: Log) -> Iterator[Limit]:
+@once_per_log
+def limits_of(log: Log) -> tuple[Limit, ...]:
     """All warnings about the limit, each with the lines that belong to it."""
+    return tuple(_limits(log))
+
+
+def _limits(log: Log) -> Iterator[Limit]:
     ordered = sorted(log.failures, key=lambda each: (each.source or "", each.first_line))
     for position, failure in enumerate(ordered):
         text = _raw(failure)
@@ -165,8 +170,13 @@ def limits_of(log: Log) -> Iterator[Limit]:
             yield _limit(failure, hit, own)
 
 
-def reasons_of(log: Log) -> Iterator[Reason]:
+@once_per_log
+def reasons_of(log: Log) -> tuple[Reason, ...]:
     """All reasons that TORCH_LOGS=recompiles printed."""
+    return tuple(_reasons(log))
+
+
+def _reasons(log: Log) -> Iterator[Reason]:
     for failure in log.failures:
         text = _raw(failure)
         if failure.role == "advice" or _HIT.search(text) or not _GUARDED.search(text):

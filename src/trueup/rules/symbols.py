@@ -14,7 +14,7 @@ StringAbi = Literal["cxx11", "old"]
 
 UNDEFINED = r"(?:undefined symbol|Symbol not found): (?P<symbol>_\w+|[a-z]\w*(?:::[~\w]+)+(?:\([^\n]*\))?|\w+)"
 FILE = re.compile(r"(?P<file>[^\s:()\[\],]+\.(?:so|pyd|dylib)[\w.]*)")
-TORCH = re.compile(r"3c10|2at\d|N2at|5torch|6caffe2|THP|aoti_torch|c10::|at::|torch::")
+TORCH = re.compile(r"3c10|2at\d|N2at|5torch|6caffe2|THP|aoti_torch|c10::|c10_cuda|at::|torch::")
 NEW_STRING = re.compile(r"__cxx11|B5cxx11")
 OLD_STRING = re.compile(r"Ss|\bstd::(?:string|basic_string)\b")
 NUMBER = re.compile(r"[1-9]\d*")

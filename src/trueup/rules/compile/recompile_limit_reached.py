@@ -34,7 +34,7 @@ def detect(record: Record) -> Sighting | None:
 
 def detect_log(log: Log) -> Sighting | None:
     """The warning, or the exception that it becomes under fullgraph, whatever the reason."""
-    limit = next(limits_of(log), None)
+    limit = next(iter(limits_of(log)), None)
     if limit is not None:
         why = f"the last reason was {limit.guard.text}" if limit.guard else "the log does not show the reason"
         return Storm(log, limit, ()).sighting(why, specificity=50)

@@ -46,7 +46,7 @@ def detect_log(log: Log) -> Sighting | None:
                 specificity=940,
             )
     hard = hard_failure(log)
-    if hard is None or next(limits_of(log), None) is not None:
+    if hard is None or next(iter(limits_of(log)), None) is not None:
         return None
     told = mention(log, HARD.pattern)
     return Sighting(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.log_facts import passes
 from trueup.rules.log_parts import ranks_of
-from trueup.rules.out_of_memory import out_of_memory
+from trueup.rules.out_of_memory import OutOfMemory, out_of_memory
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 from trueup.schema.record import Record
@@ -47,7 +49,9 @@ def detect_log(log: Log) -> Sighting | None:
     for memory in out_of_memory(log):
         ranks = tuple(rank for rank in ranks_of(memory.seen.failure) if rank > 0)
         loading = passes(memory.seen.failure, *LOADING)
-        if memory.gpu != 0 or not ((ranks and loading) or (len(memory.others) > 1 and loading)):
+        if memory.gpu != 0 or not ((ranks or len(memory.others) > 1) and loading):
+            if memory.gpu == 0 and alike(memory.others):
+                return processes_alike(log, memory)
             continue
         who = "other ranks" if ranks else f"{len(memory.others) + 1} processes"
         return Sighting(
@@ -61,6 +65,24 @@ def detect_log(log: Log) -> Sighting | None:
             specificity=1100,
         )
     return None
+
+
+def alike(processes: Mapping[int, float]) -> bool:
+    """True for three and more processes with the same memory in use, as ranks of one job have."""
+    sizes = sorted(processes.values())
+    return len(sizes) >= 3 and sizes[-1] <= 1.05 * sizes[0]
+
+
+def processes_alike(log: Log, memory: OutOfMemory) -> Sighting:
+    """Only a possibility: workers of a test run look the same."""
+    return Sighting(
+        message=f"{len(memory.others)} other processes have the same memory in use on GPU 0, as ranks of one job "
+        f"would.",
+        evidence=(memory.seen.evidence(log),),
+        confidence="possible",
+        failure=memory.seen.failure,
+        specificity=1100,
+    )
 
 
 RULE = Rule(

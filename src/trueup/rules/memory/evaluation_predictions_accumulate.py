@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.log_facts import mentions, passes
 from trueup.schema.finding import Evidence, Remedy
@@ -11,16 +13,18 @@ OUT_OF_MEMORY = r"out of memory|OutOfMemoryError|Killed"
 KEEPING = ("nested_concat", "torch_pad_and_concatenate", "_nested_gather", "nested_truncate", "pad_across_processes")
 """Functions that put the predictions of steps together."""
 
+KEEPING_QUOTED = re.compile(rf"\bin (?:{'|'.join(KEEPING)})\b")
 EVALUATING = ("evaluation_loop", "prediction_loop", "evaluate", "predict", "prediction_step")
 IN_LOOP = ("gather_function", "gather_for_metrics", "EvalLoopContainer", "add")
 
 
 def detect_log(log: Log) -> Sighting | None:
     for seen in mentions(log, OUT_OF_MEMORY):
-        if not passes(seen.failure, *EVALUATING):
+        quoted = KEEPING_QUOTED.search(seen.part.said)
+        if not passes(seen.failure, *EVALUATING) and not quoted:
             continue
         keeping = passes(seen.failure, *KEEPING)
-        if keeping is None and not passes(seen.failure, *IN_LOOP):
+        if keeping is None and not quoted and not passes(seen.failure, *IN_LOOP):
             continue
         frame = keeping or passes(seen.failure, *IN_LOOP)
         return Sighting(
@@ -29,7 +33,7 @@ def detect_log(log: Log) -> Sighting | None:
                 seen.evidence(log),
                 *((Evidence(what="innermost code", value=frame.function, at=frame.file),) if frame else ()),
             ),
-            confidence="established" if keeping else "likely",
+            confidence="established" if keeping or quoted else "likely",
             failure=seen.failure,
         )
     return None
