@@ -1,4 +1,5 @@
 """What builds, installers, loaders and compilers print, in the wordings of their releases."""
+# ruff: noqa: E501  (lines stand as they are printed)
 
 from text_case import negative, positive
 

@@ -1,4 +1,5 @@
 """What DDP, FSDP1, FSDP2, accelerate and peft raise."""
+# ruff: noqa: E501  (lines stand as they are printed)
 
 from text_case import negative, positive
 

@@ -1,15 +1,15 @@
-"""Each rule is named for its own texts and for nothing that only looks like them."""
+"""Logs of the environment, launcher, memory and sharding: each rule is named for its own texts and for nothing else."""
 
-import environment_cases
-import launcher_cases
-import memory_cases
+import environment_logs
+import launcher_logs
+import memory_logs
 import pytest
-import sharding_cases
+import sharding_logs
 
 from trueup.logs import read
 from trueup.rules import all_rules, judge_log
 
-MODULES = (environment_cases, launcher_cases, memory_cases, sharding_cases)
+MODULES = (environment_logs, launcher_logs, memory_logs, sharding_logs)
 CASES = [case for module in MODULES for case in module.CASES]
 LAYERS = ("environment", "launcher", "memory", "sharding")
 JUDGING = [rule.id for rule in all_rules() if (rule.log or rule.from_log) and rule.layer in LAYERS]

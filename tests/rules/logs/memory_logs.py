@@ -1,4 +1,5 @@
 """What torch and the kernel print when memory ends, in the wordings from torch 1.13 on."""
+# ruff: noqa: E501  (lines stand as they are printed)
 
 from text_case import negative, positive
 

@@ -1,4 +1,5 @@
 """What watchdogs, stores, launchers and NCCL print."""
+# ruff: noqa: E501  (lines stand as they are printed)
 
 from text_case import negative, positive
 
