@@ -182,22 +182,22 @@ class Reader:
             if self.take("N"):
                 return self.nested()
             if self.take("Z"):
-                return self.local(), ""
+                return self.local()
             return self.unscoped(), ""
         finally:
             self.depth -= 1
 
-    def local(self) -> str:
+    def local(self) -> tuple[str, str]:
         function = self.encoding(local=True)
         self.expect("E")
         if self.take("s"):
-            return f"{function}::string literal"
+            return f"{function}::string literal", ""
         if self.take("d"):
             raise NotCovered
-        name = self.path()[0]
+        name, qualifiers = self.path()
         if self.take("_"):
             self.next()
-        return self.bounded(f"{function}::{name}")
+        return self.bounded(f"{function}::{name}"), qualifiers
 
     def unscoped(self) -> str:
         if self.peek("S") and not self.peek("St"):

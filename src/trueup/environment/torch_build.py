@@ -23,7 +23,7 @@ CHECKS: tuple[tuple[bytes, StringAbi], ...] = (
     (b"_ZN3c106detail14torchCheckFailEPKcS2_jRKSs", "old"),
 )
 """The function behind TORCH_CHECK, in libc10 of every release, with the std::string that the build uses."""
-COMPILED_FOR = re.compile(rb"\0((?:(?:sm|compute)_\d+[af]?)(?: (?:sm|compute)_\d+[af]?)*)\0")
+COMPILED_FOR = re.compile(rb"(?<![^\0])((?:(?:sm|compute)_\d+[af]?)(?: (?:sm|compute)_\d+[af]?)*)(?=\0)")
 """What `torch.cuda.get_arch_list()` returns, a constant in libtorch_python."""
 
 
@@ -39,8 +39,8 @@ def torch_folder(folders: Iterable[Path]) -> Path | None:
 def torch_facts(folder: Path) -> Torch | None:
     """The build of the torch in `folder`; None when no file tells its version."""
     written = assigned(text_of(folder / "version.py") or "")
-    version = written.get("__version__") or recorded_version(folder.parent)
-    if not isinstance(version, str):
+    version = text(written.get("__version__")) or recorded_version(folder.parent)
+    if version is None:
         return None
     libraries = torch_libraries(folder)
     debug = written.get("debug")
@@ -95,9 +95,9 @@ def architectures(libraries: dict[str, Path]) -> tuple[str, ...]:
         file = elf.read(libraries["libtorch_python.so"])
         section = file.section(b".rodata")
         if section is not None:
-            found = COMPILED_FOR.search(read_bytes(file.path, section.offset, section.size))
-            if found:
-                return tuple(found[1].decode().split(" "))
+            found = COMPILED_FOR.findall(read_bytes(file.path, section.offset, section.size))
+            if found:  # names of single architectures may stand beside the list
+                return tuple(max(found, key=len).decode().split(" "))
     except (Unreadable, KeyError):
         pass
     try:
