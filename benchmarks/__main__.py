@@ -6,7 +6,7 @@ import argparse
 import importlib
 import sys
 
-NAMES = ("startup", "observation", "logs")
+NAMES = ("startup", "observation", "logs", "symbols")
 
 
 def main() -> int:
