@@ -47,9 +47,8 @@ def measure(quick: bool = False) -> Iterator[str]:
         parts = []
         for clock, unit in enumerate(("wall", "CPU")):
             middle, low, high = ratio([(row[2][clock], row[number][clock]) for row in rows])
-            parts.append(
-                f"{unit} {fastest[clock]:.3f} s at best, collect_env / doctor {middle:.1f} ({low:.1f}-{high:.1f})"
-            )
+            factor = f"collect_env takes {middle:.1f} x as long (95 % {low:.1f} to {high:.1f})"
+            parts.append(f"{unit} {best[clock]:.3f} s at best, {factor}")
         yield f"doctor {name}: {'; '.join(parts)}"
 
 
