@@ -42,7 +42,11 @@ def explain(log: str, json_file: Path | None, shape: str) -> int:
 
     if log != STDIN and not Path(log).exists():
         raise click.UsageError(f"no file or folder {log!r}; `-` reads from standard input")
-    explanation = redacted(explained(read(sys.stdin.buffer if log == STDIN else Path(log))))
+    try:
+        read_log = read(sys.stdin.buffer if log == STDIN else Path(log))
+    except OSError as error:
+        raise click.UsageError(f"cannot read {log}: {error.strerror or error}") from error
+    explanation = redacted(explained(read_log))
     write(sys.stdout, presentation(explanation, shape))
     if json_file is not None:
         save(presentation(explanation, "json"), json_file)

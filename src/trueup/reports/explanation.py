@@ -17,6 +17,8 @@ from trueup.reports.terminal import console_of, labelled, print_finding, printed
 from trueup.schema.explanation import Explanation, Unexplained
 
 NOTHING = "no failure found"
+INDENT = 11
+EMPTY = "no text could be read"
 
 
 def as_text(explanation: Explanation, *, width: int = 100, colour: bool = False) -> str:
@@ -31,12 +33,12 @@ def as_text(explanation: Explanation, *, width: int = 100, colour: bool = False)
         console.print()
         console.print(Text.assemble(("not known", "bold red"), f" {plain(failure.text)}"), soft_wrap=True)
         for label, value in told(failure):
-            labelled(console, label, value, 9)
+            labelled(console, label, value, INDENT)
     if not certain:
         for finding in explanation.findings:
             print_finding(console, finding)
     console.print()
-    labelled(console, "read", read_in_words(explanation), 9)
+    labelled(console, "read", read_in_words(explanation), INDENT)
     return printed(console)
 
 
@@ -79,7 +81,7 @@ def verdict(explanation: Explanation) -> str:
         return plain(f"{root.rule}{'' if root.confidence == 'established' else f' ({root.confidence})'}{more}")
     if findings:
         return plain(f"possibly {findings[0].rule}{more}")
-    return NOTHING
+    return NOTHING if explanation.lines else EMPTY
 
 
 def told(failure: Unexplained) -> Iterator[tuple[str, str]]:

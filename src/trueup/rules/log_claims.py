@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from trueup.rules.definition import LogText, Rule, Sighting, within
 from trueup.rules.log_index import Match, TextIndex
-from trueup.rules.log_parts import Part, frames, last_name, parts_of, place, ranks_of
+from trueup.rules.log_parts import Part, frames, last_name, once_per_log, parts_of, place, printed, ranks_of
 from trueup.rules.log_text import pattern
 from trueup.schema.finding import Confidence, Evidence
 from trueup.schema.layer import LAYERS
 from trueup.schema.log import Failure, Log
 
+NUMBER = re.compile(r"\d+")
 WHOLE_LOG = -1
 """Position of what a detector saw in the log as a whole."""
 
@@ -52,10 +54,29 @@ class _Hit:
     """The part says it; else its traceback shows it."""
 
 
-def claim_of(rule: Rule, seen: Sighting, log: Log) -> Claim:
-    """The claim of a detector."""
+def claims_of(rule: Rule, seen: Sighting, log: Log) -> Iterator[Claim]:
+    """The claim of a detector on its failure, and on those that say the same but for numbers, as other ranks do."""
     position = next((at for at, each in enumerate(log.failures) if each is seen.failure), WHOLE_LOG)
-    return Claim(rule, seen.failure, position, seen.confidence, seen.specificity, seen.evidence, seen)
+    yield Claim(rule, seen.failure, position, seen.confidence, seen.specificity, seen.evidence, seen)
+    if seen.failure is None or position == WHOLE_LOG:
+        return
+    kinds = kinds_of_failures(log)
+    for other, failure in enumerate(log.failures):
+        if other != position and kinds[other] == kinds[position]:
+            evidence = (said_by(log, failure),)
+            yield Claim(rule, failure, other, seen.confidence, seen.specificity, evidence, seen)
+
+
+@once_per_log
+def kinds_of_failures(log: Log) -> tuple[str, ...]:
+    """For each failure what it says without its numbers."""
+    return tuple(NUMBER.sub("#", printed(failure)) for failure in log.failures)
+
+
+def said_by(log: Log, failure: Failure) -> Evidence:
+    """The first line of a failure."""
+    line, number = Part(failure).line_of(0)
+    return Evidence(what="printed", value=line, at=place(log, failure, number), ranks=ranks_of(failure))
 
 
 class TextClaims:

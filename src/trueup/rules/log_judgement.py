@@ -16,7 +16,7 @@ import msgspec
 
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.judgement import CONFIDENCES, SEVERITIES, rule_failed
-from trueup.rules.log_claims import WHOLE_LOG, Claim, TextClaims, claim_of
+from trueup.rules.log_claims import WHOLE_LOG, Claim, TextClaims, claims_of
 from trueup.rules.log_index import TextIndex
 from trueup.rules.registry import all_rules
 from trueup.schema.finding import Evidence, Finding
@@ -66,7 +66,7 @@ def _sightings(log: Log, rules: Iterable[Rule], failed: list[Finding]) -> Iterat
             failed.append(rule_failed(rule, error))
             continue
         if seen is not None:
-            yield claim_of(rule, seen, log)
+            yield from claims_of(rule, seen, log)
 
 
 def _by_position(claims: Iterable[Claim]) -> Iterator[list[Claim]]:

@@ -10,6 +10,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
+
+from trueup.schema.finding import Remedy
+
 StringAbi = Literal["cxx11", "old"]
 
 UNDEFINED = r"(?:undefined symbol|Symbol not found): (?P<symbol>_\w+|[a-z]\w*(?:::[~\w]+)+(?:\([^\n]*\))?|\w+)"
@@ -128,6 +132,13 @@ def skeleton(symbol: str) -> str:
             left.append(symbol[at])
             at += 1
     return "".join(left)
+
+
+def for_package(remedies: tuple[Remedy, ...], name: str | None) -> tuple[Remedy, ...]:
+    """The remedies with the name of the package where they say PACKAGE; none, hence the rule's own, without a name."""
+    if not name:
+        return ()
+    return tuple(msgspec.structs.replace(remedy, how=remedy.how.replace("PACKAGE", name)) for remedy in remedies)
 
 
 def distribution_of(file: str) -> str | None:

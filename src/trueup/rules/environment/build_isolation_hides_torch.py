@@ -49,9 +49,8 @@ def exact(package: str) -> tuple[Remedy, ...]:
             id="no-build-isolation",
             kind="install",
             automatic=False,
-            how=f"pip install packaging psutil ninja wheel setuptools, then pip install --no-build-isolation "
-            f"{package}   "
-            f"(uv pip install --no-build-isolation-package {package} {package})",
+            how="pip install packaging psutil ninja wheel setuptools, then pip install --no-build-isolation "
+            f"{package}   (uv pip install --no-build-isolation-package {package} {package})",
         ),
         Remedy(
             id="declare-build-dependency",
@@ -78,8 +77,7 @@ RULE = Rule(
             kind="install",
             automatic=False,
             how="pip install torch packaging psutil ninja wheel setuptools, then pip install --no-build-isolation "
-            "PACKAGE   "
-            "(uv pip install --no-build-isolation-package PACKAGE PACKAGE)",
+            "PACKAGE   (uv pip install --no-build-isolation-package PACKAGE PACKAGE)",
         ),
         Remedy(
             id="install-wheel-by-url",

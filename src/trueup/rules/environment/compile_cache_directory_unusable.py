@@ -141,8 +141,8 @@ RULE = Rule(
     silent="",
     cause=(
         "Inductor writes to /tmp/torchinductor_USER and Triton to ~/.triton, and both load what they built from "
-        "there. A /tmp "
-        "mounted noexec, a user id without a name or home, a full disk or a read-only home makes that impossible."
+        "there. A /tmp mounted noexec, a user id without a name or home, a full disk or a read-only home makes that "
+        "impossible."
     ),
     remedies=(
         Remedy(
@@ -150,8 +150,7 @@ RULE = Rule(
             kind="env-var",
             automatic=False,
             how="export TORCHINDUCTOR_CACHE_DIR=/path/inductor TRITON_CACHE_DIR=/path/triton, a local folder that can "
-            "be "
-            "written and executed from, one for each rank where it is shared",
+            "be written and executed from, one for each rank where it is shared",
         ),
         Remedy(
             id="name-the-user",

@@ -53,8 +53,7 @@ RULE = Rule(
     silent="",
     cause=(
         "CUDA code needs nvcc to compile; the driver and the nvidia-* packages of pip hold the runtime without it. "
-        "Mostly "
-        "nobody asked for a build: no wheel fitted, and setup.py went on to compile."
+        "Mostly nobody asked for a build: no wheel fitted, and setup.py went on to compile."
     ),
     remedies=(
         Remedy(

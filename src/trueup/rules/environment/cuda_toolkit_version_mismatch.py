@@ -39,7 +39,7 @@ def detect_log(log: Log) -> Sighting | None:
                 id="torch-of-toolkit",
                 kind="install",
                 automatic=False,
-                how=f"pip install --force-reinstall torch --index-url "
+                how="pip install --force-reinstall torch --index-url "
                 f"https://download.pytorch.org/whl/cu{nvcc.replace('.', '')}",
             ),
             REMEDIES[-1],
@@ -109,14 +109,12 @@ RULE = Rule(
     silent="",
     cause=(
         "torch compares the nvcc that it finds with the CUDA it was compiled with, and stops when the majors differ. "
-        "An "
-        "environment module or the system's toolkit put another nvcc first."
+        "An environment module or the system's toolkit put another nvcc first."
     ),
     remedies=REMEDIES,
     caution=(
         "A difference of minor versions is a warning and mostly harmless. The CUDA that nvidia-smi shows is the "
-        "driver's and "
-        "plays no part."
+        "driver's and plays no part."
     ),
     sources=("https://github.com/Dao-AILab/flash-attention/issues/421",),
     log=(

@@ -95,16 +95,15 @@ RULE = Rule(
     silent="",
     cause=(
         "Inductor and Triton need a host compiler at run time, also for models on a GPU: C++17 for Inductor. Slim "
-        "images "
-        "have none, and old distributions have gcc 8 or earlier."
+        "images have none, and old distributions have gcc 8 or earlier."
     ),
     remedies=(
         Remedy(
             id="install-host-compiler",
             kind="install",
             automatic=False,
-            how="apt-get install -y g++ (conda install -c conda-forge gxx); where the default is old, export CC=gcc-11 "
-            "CXX=g++-11",
+            how="apt-get install -y g++ (conda install -c conda-forge gxx); where the default is old, export "
+            "CC=gcc-11 CXX=g++-11",
         ),
         Remedy(
             id="backend-without-compiler",

@@ -67,8 +67,7 @@ REMEDIES = (
         kind="install",
         automatic=False,
         how="install the package with the strictest pin of torch first, then the extensions for the torch that it "
-        "chose, "
-        "with --no-deps",
+        "chose, with --no-deps",
     ),
     Remedy(
         id="pin-torch",
@@ -94,8 +93,8 @@ def detect_in_environment(environment: Environment) -> Sighting | None:
     contradiction = f" No torch satisfies all of them: {', '.join(exact)}." if len(exact) > 1 else ""
     return Sighting(
         message=(
-            f"{first.package.name} {first.package.version} needs {first.requirement}, "
-            f"torch {torch.version} is installed{more}.{contradiction}"
+            f"{first.package.name} {first.package.version} needs {first.requirement}, torch {torch.version} is "
+            f"installed{more}.{contradiction}"
         ),
         evidence=(
             installed_as(torch),
@@ -130,8 +129,8 @@ RULE = Rule(
     severity="error",
     silent="pip reports success; the extensions of the old torch fail at their next import, or not at all.",
     cause=(
-        "The package pins one torch, or asks for any, and the resolver may move torch up or down. Extensions that were "
-        "built for the old one stay behind."
+        "The package pins one torch, or asks for any, and the resolver may move torch up or down. Extensions that "
+        "were built for the old one stay behind."
     ),
     remedies=REMEDIES,
     caution="From an undefined symbol alone only a mismatch follows: the installation must be in the log.",

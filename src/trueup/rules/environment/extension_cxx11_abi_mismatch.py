@@ -5,14 +5,13 @@ from __future__ import annotations
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.extension_facts import broken_extensions, missing_symbols, rebuilt
 from trueup.rules.log_facts import mentions
-from trueup.rules.symbols import UNDEFINED, MissingSymbol, missing_symbol
+from trueup.rules.symbols import UNDEFINED, for_package, missing_symbol
 from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
 ABIS = {"cxx11": "the new string ABI (C++11)", "old": "the old string ABI"}
 OTHER = {"cxx11": "old", "old": "cxx11"}
-WHEEL_FLAG = {"cxx11": "cxx11abiTRUE", "old": "cxx11abiFALSE"}
 
 
 def detect_log(log: Log) -> Sighting | None:
@@ -27,24 +26,10 @@ def detect_log(log: Log) -> Sighting | None:
             message=f"{name} was compiled with {built}; the installed torch uses {theirs}.",
             evidence=(seen.evidence(log), Evidence(what="symbol that torch does not export", value=missing.symbol)),
             confidence="established" if missing.string_abi else "likely",
-            remedies=(exact(missing), *REMEDIES[1:]) if missing.distribution else (),
+            remedies=for_package(REMEDIES, missing.distribution),
             failure=seen.failure,
         )
     return None
-
-
-def exact(missing: MissingSymbol) -> Remedy:
-    """The commands for this package."""
-    name = missing.distribution
-    flag = WHEEL_FLAG[OTHER[missing.string_abi]] if missing.string_abi else "the ABI"
-    return Remedy(
-        id="rebuild-extension",
-        kind="install",
-        automatic=False,
-        how=f"pip install --force-reinstall --no-deps --no-cache-dir --no-build-isolation {name}   "
-        f"(uv pip install --reinstall-package {name} --no-deps --no-cache --no-build-isolation {name}); "
-        f"a ready wheel must say {flag} and the torch that is installed",
-    )
 
 
 REMEDIES = (
@@ -53,16 +38,14 @@ REMEDIES = (
         kind="install",
         automatic=False,
         how="pip install --force-reinstall --no-deps --no-cache-dir --no-build-isolation PACKAGE, with the torch to "
-        "use "
-        "installed before",
+        "use installed before",
     ),
     Remedy(
         id="show-string-abi",
         kind="install",
         automatic=False,
         how='python -c "import torch; print(torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI)", and a wheel whose '
-        "name "
-        "has the same torch and cxx11abiTRUE or cxx11abiFALSE",
+        "name has the same torch and cxx11abiTRUE or cxx11abiFALSE",
     ),
     Remedy(
         id="uninstall-extension",
@@ -107,16 +90,13 @@ RULE = Rule(
     silent="",
     cause=(
         "The extension was compiled with one setting of _GLIBCXX_USE_CXX11_ABI and torch with the other, so that they "
-        "name "
-        "the same function differently. Linux wheels of torch changed over with 2.7 (2.6 already for CUDA 12.6, "
-        "aarch64, "
-        "ROCm and XPU), and wheels with a wrong label were published."
+        "name the same function differently. Linux wheels of torch changed over with 2.7 (2.6 already for CUDA 12.6, "
+        "aarch64, ROCm and XPU), and wheels with a wrong label were published."
     ),
     remedies=REMEDIES,
     caution=(
         "A symbol without a string in its signature is a matter of torch releases. Weak symbols do not count, nor do "
-        "those of "
-        "c10::cuda where torch is a CPU-only build."
+        "those of c10::cuda where torch is a CPU-only build."
     ),
     sources=(
         "https://github.com/unslothai/unsloth/issues/2925",

@@ -25,8 +25,8 @@ def detect_in_environment(environment: Environment) -> Sighting | None:
     first = found[0]
     return Sighting(
         message=(
-            f"{first.file} is for {_kind(first)}; this is Python {environment.python} ({environment.python_tag}) "
-            f"on {environment.machine}."
+            f"{first.file} is for {_kind(first)}; this is Python {environment.python} ({environment.python_tag}) on "
+            f"{environment.machine}."
         ),
         evidence=tuple(Evidence(what="built for", value=_kind(each), at=each.file) for each in found[:5]),
         remedies=_remedies(environment, found),

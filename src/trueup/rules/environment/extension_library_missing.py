@@ -47,8 +47,8 @@ RULE = Rule(
     severity="error",
     silent="",
     cause=(
-        "The extension was built for another CUDA major version than the one that torch brings, so the libraries "
-        "that it names are not there."
+        "The extension was built for another CUDA major version than the one that torch brings, so the libraries that "
+        "it names are not there."
     ),
     remedies=(
         Remedy(

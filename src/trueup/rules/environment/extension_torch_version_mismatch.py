@@ -8,7 +8,7 @@ from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.environment_facts import torch_version
 from trueup.rules.extension_facts import Claim, broken_extensions, claims, missing_symbols, rebuilt
 from trueup.rules.log_facts import mentions
-from trueup.rules.symbols import UNDEFINED, distribution_of, missing_symbol
+from trueup.rules.symbols import UNDEFINED, distribution_of, for_package, missing_symbol
 from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
@@ -39,7 +39,7 @@ def by_symbol(log: Log) -> Sighting | None:
         return Sighting(
             message=f"{name} was compiled {built}.",
             evidence=(seen.evidence(log), Evidence(what="symbol that torch does not export", value=missing.symbol)),
-            remedies=exact(missing.distribution),
+            remedies=for_package(REMEDIES, missing.distribution),
             failure=seen.failure,
         )
     return None
@@ -56,26 +56,10 @@ def by_library(log: Log) -> Sighting | None:
             message=f"{distribution_of(asking or '') or 'An extension'} asks for a library of another build of torch.",
             evidence=(seen.evidence(log),),
             confidence="likely",
-            remedies=exact(distribution_of(asking or "")),
+            remedies=for_package(REMEDIES, distribution_of(asking or "")),
             failure=seen.failure,
         )
     return None
-
-
-def exact(name: str | None) -> tuple[Remedy, ...]:
-    """The commands for this package; those of the rule where it is not known."""
-    if name is None:
-        return ()
-    return (
-        Remedy(
-            id="rebuild-extension",
-            kind="install",
-            automatic=False,
-            how=f"pip install --force-reinstall --no-deps --no-cache-dir --no-build-isolation {name}   "
-            f"(uv pip install --reinstall-package {name} --no-deps --no-cache --no-build-isolation {name})",
-        ),
-        *REMEDIES[1:],
-    )
 
 
 REMEDIES = (
@@ -84,8 +68,7 @@ REMEDIES = (
         kind="install",
         automatic=False,
         how="pip install --force-reinstall --no-deps --no-cache-dir --no-build-isolation PACKAGE, or a wheel of "
-        "PACKAGE "
-        "whose name has the major.minor of the installed torch",
+        "PACKAGE whose name has the major.minor of the installed torch",
     ),
     Remedy(
         id="pin-torch",
@@ -136,8 +119,8 @@ def _by_name(environment: Environment) -> Sighting | None:
     claim = wrong[0]
     return Sighting(
         message=(
-            f"{claim.package.name} {claim.package.version} was published for torch {claim.torch}; "
-            f"torch {torch} is installed."
+            f"{claim.package.name} {claim.package.version} was published for torch {claim.torch}; torch {torch} is "
+            "installed."
         ),
         evidence=tuple(Evidence(what=f"wheel of {each.package.name}", value=each.text) for each in wrong),
         confidence="likely",
@@ -153,8 +136,7 @@ RULE = Rule(
     silent="",
     cause=(
         "The C++ interface of torch changes between minor releases, and an extension that was compiled for one of "
-        "them does "
-        "not load in another. A CPU-only torch lacks all functions of c10::cuda."
+        "them does not load in another. A CPU-only torch lacks all functions of c10::cuda."
     ),
     remedies=REMEDIES,
     caution=(

@@ -111,8 +111,7 @@ RULE = Rule(
     silent="",
     cause=(
         "The wheel was built on a newer distribution than this host. Wheels of flash-attn from 2.8 on need glibc "
-        "2.32, and "
-        "the system's libstdc++ is found before that of the environment."
+        "2.32, and the system's libstdc++ is found before that of the environment."
     ),
     remedies=(*GLIBC, *LIBSTDCXX, NEWER_IMAGE),
     caution="The same wheel name may come from builders with different baselines: read the versions that the .so asks "

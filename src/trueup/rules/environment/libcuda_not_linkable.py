@@ -60,16 +60,15 @@ RULE = Rule(
     silent="",
     cause=(
         "Triton links a small launcher with -lcuda and finds libcuda through ldconfig. Containers mount libcuda.so.1 "
-        "in a "
-        "folder that is not registered, or without the unversioned name that the linker asks for."
+        "in a folder that is not registered, or without the unversioned name that the linker asks for."
     ),
     remedies=(
         Remedy(
             id="triton-libcuda-path",
             kind="env-var",
             automatic=False,
-            how='export TRITON_LIBCUDA_PATH="$(dirname "$(find / -name libcuda.so.1 -not -path "*/stubs/*" 2>/dev/null '
-            '| head -1)")"',
+            how='export TRITON_LIBCUDA_PATH="$(dirname "$(find / -name libcuda.so.1 -not -path "*/stubs/*" '
+            '2>/dev/null | head -1)")"',
         ),
         Remedy(
             id="register-driver-folder",

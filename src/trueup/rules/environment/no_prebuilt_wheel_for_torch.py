@@ -49,7 +49,7 @@ def detect_in_environment(environment: Environment) -> Sighting | None:
         return None
     return Sighting(
         message=(
-            f"flash-attn is asked for and not installed, and no official wheel exists for torch "
+            "flash-attn is asked for and not installed, and no official wheel exists for torch "
             f"{torch.major}.{torch.minor}: they end at {last[0]}.{last[1]}."
         ),
         evidence=(
@@ -90,8 +90,7 @@ RULE = Rule(
     silent="",
     cause=(
         "Wheels of flash-attn are published for some combinations of Python, torch, CUDA and C++ ABI, and come later "
-        "than "
-        "torch. Where none fits, setup.py compiles for a long time or fails."
+        "than torch. Where none fits, setup.py compiles for a long time or fails."
     ),
     remedies=(
         Remedy(

@@ -34,9 +34,9 @@ def detect_log(log: Log) -> Sighting | None:
     arch = seen.found["arch"] or seen.found["arch2"]
     toolkit = TOOLKITS.get(arch)
     old = int(arch.rstrip("abcdefghijklmnopqrstuvwxyz")) < 70
+    why = f", which came with CUDA {toolkit}" if toolkit else ", which newer toolkits have dropped" if old else ""
     return Sighting(
-        message=f"nvcc does not know the architecture {arch}"
-        f"{f', which came with CUDA {toolkit}' if toolkit else ', which newer toolkits have dropped' if old else ''}.",
+        message=f"nvcc does not know the architecture {arch}{why}.",
         evidence=(seen.evidence(log), Evidence(what="architecture asked for", value=arch)),
         remedies=(newer_toolkit(toolkit), REMEDIES[1]) if toolkit else REMEDIES[::-1] if old else (),
         failure=seen.failure,
@@ -90,8 +90,8 @@ def detect_in_environment(environment: Environment) -> Sighting | None:
     building = builds_at_run_time(environment)
     return Sighting(
         message=(
-            f"nvcc {chosen.version} cannot compile for {number[0]}.{number[1]} ({wanted[number]}), "
-            f"which needs CUDA {needed}."
+            f"nvcc {chosen.version} cannot compile for {number[0]}.{number[1]} ({wanted[number]}), which needs CUDA "
+            f"{needed}."
         ),
         evidence=(
             Evidence(what="CUDA toolkit", value=chosen.version, at=chosen.path),
@@ -110,8 +110,7 @@ RULE = Rule(
     silent="",
     cause=(
         "The nvcc that was found is older than the GPU, or newer than one it has dropped. Builders often pick an old "
-        "system "
-        "nvcc although the CUDA of pip is newer."
+        "system nvcc although the CUDA of pip is newer."
     ),
     remedies=REMEDIES,
     caution="The reverse, no kernel image is available, is a finished binary that lacks the architecture.",

@@ -67,8 +67,7 @@ RULE = Rule(
     silent="",
     cause=(
         "Triton brings its own ptxas, a separate one for Blackwell, and it is older than the architecture that Triton "
-        "asks "
-        "it for. Eager CUDA works, since its kernels are compiled already."
+        "asks it for. Eager CUDA works, since its kernels are compiled already."
     ),
     remedies=(
         Remedy(
@@ -83,8 +82,7 @@ RULE = Rule(
             kind="env-var",
             automatic=False,
             how="export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas "
-            "TRITON_PTXAS_BLACKWELL_PATH=/usr/local/cuda/bin/ptxas, of a "
-            "toolkit that knows the GPU",
+            "TRITON_PTXAS_BLACKWELL_PATH=/usr/local/cuda/bin/ptxas, of a toolkit that knows the GPU",
         ),
     ),
     caution="A feature that requires a newer target (.bf16, cvt) is the opposite: the GPU is too old for the dtype.",

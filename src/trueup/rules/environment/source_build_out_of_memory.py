@@ -69,8 +69,8 @@ RULE = Rule(
     severity="error",
     silent="",
     cause=(
-        "One nvcc job of flash-attn needs several GB of host memory, and ninja starts as many as there are cores. In a "
-        "container the limit of the cgroup counts, not the memory of the host."
+        "One nvcc job of flash-attn needs several GB of host memory, and ninja starts as many as there are cores. In "
+        "a container the limit of the cgroup counts, not the memory of the host."
     ),
     remedies=(
         Remedy(

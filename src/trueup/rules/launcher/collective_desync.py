@@ -69,8 +69,7 @@ RULE = Rule(
     silent="",
     cause=(
         "Control flow depends on the rank or on its data: logging, evaluation or saving with a collective inside on "
-        "some "
-        "ranks, batches that skip a submodule, a local decision about overflow or early stopping."
+        "some ranks, batches that skip a submodule, a local decision about overflow or early stopping."
     ),
     remedies=(
         Remedy(
@@ -78,16 +77,14 @@ RULE = Rule(
             kind="env-var",
             automatic=False,
             how="TORCH_DISTRIBUTED_DEBUG=DETAIL for one run names the first collective that differs; "
-            "TORCH_FR_BUFFER_SIZE=2000 "
-            "and torchfrtrace do so without slowing the job",
+            "TORCH_FR_BUFFER_SIZE=2000 and torchfrtrace do so without slowing the job",
         ),
         Remedy(
             id="same-collectives-on-all-ranks",
             kind="code",
             automatic=False,
             how="run the same collectives on every rank: 0 * output of a skipped tower in the loss, the same metric "
-            "keys, "
-            "decisions reduced over the ranks before they are taken",
+            "keys, decisions reduced over the ranks before they are taken",
         ),
     ),
     caution="Two barriers that mismatch under DETAIL may be a false alarm of the debug mode of torch 2.6.",

@@ -59,8 +59,7 @@ RULE = Rule(
     silent="",
     cause=(
         "The ranks that report only wait: another one crashed, hangs in data loading, compiles, saves a checkpoint, "
-        "or took "
-        "a path without this collective."
+        "or took a path without this collective."
     ),
     remedies=(
         Remedy(
@@ -68,16 +67,14 @@ RULE = Rule(
             kind="env-var",
             automatic=False,
             how="collect the output of all ranks (torchrun --log-dir logs --tee 3) and run trueup explain logs/; the "
-            "rank that "
-            "is absent or behind tells the cause",
+            "rank that is absent or behind tells the cause",
         ),
         Remedy(
             id="record-collectives",
             kind="env-var",
             automatic=False,
             how="TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 (TORCH_NCCL_TRACE_BUFFER_SIZE before torch "
-            "2.9), "
-            "then torchfrtrace; py-spy dump --pid PID while it hangs",
+            "2.9), then torchfrtrace; py-spy dump --pid PID while it hangs",
         ),
         Remedy(
             id="longer-collective-timeout",
@@ -89,8 +86,7 @@ RULE = Rule(
     ),
     caution=(
         "Different sequence numbers on the reporting ranks are a desync. An exception that another rank printed "
-        "earlier is "
-        "the real cause."
+        "earlier is the real cause."
     ),
     sources=("https://github.com/hiyouga/LlamaFactory/issues/7396",),
     residual=True,

@@ -36,8 +36,7 @@ RULE = Rule(
     silent="",
     cause=(
         "Docker gives a container 64 MB of /dev/shm, less than the shared-memory transport of NCCL and the workers of "
-        "a "
-        "DataLoader take."
+        "a DataLoader take."
     ),
     remedies=(
         Remedy(

@@ -61,8 +61,8 @@ RULE = Rule(
     severity="warning",
     silent="No rank variables are set and nothing is said about it; the loss curve is that of one process.",
     cause=(
-        "Without an MPI host file the CPU path of accelerate launch uses its simple launcher, which starts "
-        "the script once."
+        "Without an MPI host file the CPU path of accelerate launch uses its simple launcher, which starts the script "
+        "once."
     ),
     remedies=(
         Remedy(

@@ -81,8 +81,7 @@ RULE = Rule(
     silent="",
     cause=(
         "All launches on a host share the default ports 29500 and 29400, and processes of a job that died may still "
-        "hold "
-        "them."
+        "hold them."
     ),
     remedies=(
         Remedy(
@@ -90,8 +89,7 @@ RULE = Rule(
             kind="env-var",
             automatic=False,
             how="torchrun --standalone (one node), or --rdzv-endpoint=HOST:PORT with a port made from the job id; "
-            "accelerate: "
-            "--main_process_port 0; env://: MASTER_PORT",
+            "accelerate: --main_process_port 0; env://: MASTER_PORT",
         ),
         Remedy(
             id="end-leftovers",

@@ -32,8 +32,8 @@ def detect_log(log: Log) -> Sighting | None:
     if gpus == "0":
         return None
     return Sighting(
-        message=f"The process asked for device {device or 'beyond the first'} and sees one device"
-        f"{', a MIG slice' if mig else ''}.",
+        message=f"The process asked for device {device or 'beyond the first'} and sees one "
+        f"device{', a MIG slice' if mig else ''}.",
         evidence=(
             seen.evidence(log),
             *((Evidence(what="devices visible to the process", value=int(gpus)),) if gpus else ()),
@@ -83,8 +83,8 @@ RULE = Rule(
             id="one-process-per-mig-slice",
             kind="env-var",
             automatic=False,
-            how="CUDA_VISIBLE_DEVICES=MIG-UUID (nvidia-smi -L) for each process, and device 0 in each; no launcher may "
-            "overwrite the variable",
+            how="CUDA_VISIBLE_DEVICES=MIG-UUID (nvidia-smi -L) for each process, and device 0 in each; no launcher "
+            "may overwrite the variable",
         ),
         Remedy(
             id="processes-as-gpus",

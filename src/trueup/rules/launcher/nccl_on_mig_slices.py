@@ -52,8 +52,7 @@ RULE = Rule(
     silent="",
     cause=(
         "NCCL knows a rank by the physical card. Several ranks on one card are experimental in its newest releases, "
-        "and have "
-        "no peer-to-peer path."
+        "and have no peer-to-peer path."
     ),
     remedies=(
         Remedy(

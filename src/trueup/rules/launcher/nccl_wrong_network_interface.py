@@ -24,8 +24,8 @@ def detect_in_environment(environment: Environment) -> Sighting | None:
         return None
     return Sighting(
         message=(
-            f"The job spans {machines(environment)} machines, this one has the virtual interface {virtual[0]}, "
-            "and no interface is chosen."
+            f"The job spans {machines(environment)} machines, this one has the virtual interface {virtual[0]}, and no "
+            "interface is chosen."
         ),
         evidence=(Evidence(what="interfaces", value=", ".join(environment.interfaces)),),
         confidence="possible",
@@ -55,8 +55,7 @@ RULE = Rule(
     silent="",
     cause=(
         "The library takes an interface by its own order, which may be a bridge of Docker or a virtual one that the "
-        "other "
-        "node cannot reach."
+        "other node cannot reach."
     ),
     remedies=(
         Remedy(

@@ -13,8 +13,7 @@ RULE = Rule(
     silent="",
     cause=(
         "Each agent compares the endpoint with its own names and addresses to decide whether it must host the store. "
-        "An "
-        "alias or the name of another network matches on no node, or a firewall closes the port."
+        "An alias or the name of another network matches on no node, or a firewall closes the port."
     ),
     remedies=(
         Remedy(

@@ -77,7 +77,7 @@ def processes_alike(log: Log, memory: OutOfMemory) -> Sighting:
     """Only a possibility: workers of a test run look the same."""
     return Sighting(
         message=f"{len(memory.others)} other processes have the same memory in use on GPU 0, as ranks of one job "
-        f"would.",
+        "would.",
         evidence=(memory.seen.evidence(log),),
         confidence="possible",
         failure=memory.seen.failure,

@@ -58,8 +58,7 @@ RULE = Rule(
             kind="code",
             automatic=False,
             how="Trainer(preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(-1)), which keeps one "
-            "number a "
-            "token",
+            "number a token",
         ),
         Remedy(
             id="eval-accumulation-steps",

@@ -101,8 +101,7 @@ RULE = Rule(
     silent="",
     cause=(
         "Hidden states of every position are projected to the vocabulary, and often copied to float32, before the "
-        "needed "
-        "tokens are selected. Long packed rows multiply it."
+        "needed tokens are selected. Long packed rows multiply it."
     ),
     remedies=(
         Remedy(

@@ -32,8 +32,7 @@ RULE = Rule(
     silent="Every rank takes host memory of the model's size for the time of loading, and then gives it back.",
     cause=(
         "The loader of transformers 5.0 reads the checkpoint before it looks at the flag, and fills missing weights "
-        "with "
-        "real zeros on ranks that should stay on meta."
+        "with real zeros on ranks that should stay on meta."
     ),
     remedies=(
         Remedy(id="upgrade-transformers", kind="install", automatic=False, how='pip install -U "transformers>=5.2"'),

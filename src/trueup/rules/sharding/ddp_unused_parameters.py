@@ -19,8 +19,8 @@ def detect(record: Record) -> Sighting | None:
     if not crashed and not hung:
         return None
     return Sighting(
-        message="DDP waited for the gradients of parameters that had none"
-        f"{': ' + listed(unused) if unused else ''}; the {'next forward raised' if crashed else 'job hung'}.",
+        message=f"DDP waited for the gradients of parameters that had none{': ' + listed(unused) if unused else ''}; "
+        f"the {'next forward raised' if crashed else 'job hung'}.",
         evidence=(
             *crashed,
             *(Evidence(what="parameter without a gradient", value=name) for name in unused[:5]),

@@ -51,8 +51,8 @@ RULE = Rule(
     severity="error",
     silent="",
     cause=(
-        "Norms or adapters are float32 beside half-precision weights, or the 4-bit storage dtype is another "
-        "than that of training, within one unit."
+        "Norms or adapters are float32 beside half-precision weights, or the 4-bit storage dtype is another than that "
+        "of training, within one unit."
     ),
     remedies=(
         Remedy(
@@ -60,8 +60,8 @@ RULE = Rule(
             kind="code",
             automatic=False,
             how=(
-                "cast every floating parameter to one dtype before wrapping (autocast_adapter_dtype=False in "
-                "peft), or FSDP2"
+                "cast every floating parameter to one dtype before wrapping (autocast_adapter_dtype=False in peft), "
+                "or FSDP2"
             ),
         ),
         Remedy(

@@ -44,8 +44,8 @@ RULE = Rule(
     severity="error",
     silent="",
     cause=(
-        "Without use_orig_params FSDP1 merges all parameters of a unit into one, so frozen base weights and "
-        "adapters must lie in different units; the wrap policy did not separate them."
+        "Without use_orig_params FSDP1 merges all parameters of a unit into one, so frozen base weights and adapters "
+        "must lie in different units; the wrap policy did not separate them."
     ),
     remedies=(
         Remedy(
@@ -62,8 +62,8 @@ RULE = Rule(
         ),
     ),
     caution=(
-        "With use_orig_params the gradients of a whole unit are kept in memory, those of frozen weights too; "
-        "units of their own save more."
+        "With use_orig_params the gradients of a whole unit are kept in memory, those of frozen weights too; units of "
+        "their own save more."
     ),
     sources=(
         "https://github.com/huggingface/peft/issues/1702",

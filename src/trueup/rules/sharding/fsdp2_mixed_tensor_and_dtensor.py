@@ -19,8 +19,8 @@ def detect(record: Record) -> Sighting | None:
         return None
     return Sighting(
         message=(
-            "An operator was given a sharded parameter and a plain tensor: the parameter was used outside of "
-            "its FSDP2 unit."
+            "An operator was given a sharded parameter and a plain tensor: the parameter was used outside of its "
+            "FSDP2 unit."
         ),
         evidence=(*crashed, *places(applied(record, "fully_shard", "parallelize_module", "get_peft_model")[:3])),
     )
@@ -45,8 +45,8 @@ RULE = Rule(
     severity="error",
     silent="",
     cause=(
-        "FSDP2 gathers parameters in the hooks of forward; a method other than forward, a root that was not "
-        "sharded, or an adapter attached after sharding meets the shards themselves."
+        "FSDP2 gathers parameters in the hooks of forward; a method other than forward, a root that was not sharded, "
+        "or an adapter attached after sharding meets the shards themselves."
     ),
     remedies=(
         Remedy(

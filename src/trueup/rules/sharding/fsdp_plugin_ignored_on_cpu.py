@@ -63,8 +63,8 @@ RULE = Rule(
     severity="warning",
     silent="The run passes, and nothing is printed; the model is a DistributedDataParallel or unwrapped.",
     cause=(
-        "AcceleratorState enables the FSDP plugin for GPU-like distributed types only; on a CPU the type is "
-        "MULTI_CPU and the plugin is dropped."
+        "AcceleratorState enables the FSDP plugin for GPU-like distributed types only; on a CPU the type is MULTI_CPU "
+        "and the plugin is dropped."
     ),
     remedies=(
         Remedy(
@@ -72,8 +72,8 @@ RULE = Rule(
             kind="in-process",
             automatic=False,
             how=(
-                "fully_shard on a CPU device mesh with gloo before the optimizer is made, and the model "
-                "left out of prepare"
+                "fully_shard on a CPU device mesh with gloo before the optimizer is made, and the model left out of "
+                "prepare"
             ),
         ),
     ),

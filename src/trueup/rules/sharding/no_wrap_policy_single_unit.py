@@ -53,8 +53,8 @@ RULE = Rule(
             kind="env-var",
             automatic=True,
             how=(
-                "FSDP_AUTO_WRAP_POLICY=TRANSFORMER_BASED_WRAP and FSDP_TRANSFORMER_CLS_TO_WRAP=<block "
-                "class> (accelerate)"
+                "FSDP_AUTO_WRAP_POLICY=TRANSFORMER_BASED_WRAP and FSDP_TRANSFORMER_CLS_TO_WRAP=<block class> "
+                "(accelerate)"
             ),
         ),
         Remedy(

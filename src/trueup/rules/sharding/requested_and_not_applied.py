@@ -19,8 +19,8 @@ def detect(record: Record) -> Sighting | None:
     if launched < 2 or sharding.fraction is None or sharding.fraction > 0:
         return None
     return Sighting(
-        message=f"{requested} was requested, {sharding.strategy or 'nothing'} ran, and 0 % of the parameters are split "
-        f"over {ranks} ranks.",
+        message=f"{requested} was requested, {sharding.strategy or 'nothing'} ran, and 0 % of the parameters are "
+        f"split over {ranks} ranks.",
         evidence=(
             Evidence(what="sharding requested", value=requested),
             Evidence(what="sharding that ran", value=sharding.strategy),
@@ -37,8 +37,8 @@ RULE = Rule(
     severity="warning",
     silent="The run works, with the memory of a replicated model.",
     cause=(
-        "The trainer chose another strategy for this device or launcher, or the sharded object is not the "
-        "one that trains."
+        "The trainer chose another strategy for this device or launcher, or the sharded object is not the one that "
+        "trains."
     ),
     remedies=(
         Remedy(

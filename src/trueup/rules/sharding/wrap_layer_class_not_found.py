@@ -41,8 +41,8 @@ RULE = Rule(
     severity="error",
     silent="",
     cause=(
-        "The class name in the configuration was copied from another model, was renamed, or was split wrongly "
-        "out of a list."
+        "The class name in the configuration was copied from another model, was renamed, or was split wrongly out of "
+        "a list."
     ),
     remedies=(
         Remedy(
@@ -50,8 +50,8 @@ RULE = Rule(
             kind="config-edit",
             automatic=False,
             how=(
-                "fsdp_transformer_layer_cls_to_wrap: a class from {type(m).__name__ for m in model.modules()}, "
-                "or empty for the model's own _no_split_modules"
+                "fsdp_transformer_layer_cls_to_wrap: a class from {type(m).__name__ for m in model.modules()}, or "
+                "empty for the model's own _no_split_modules"
             ),
         ),
     ),
