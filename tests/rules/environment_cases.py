@@ -91,6 +91,15 @@ CASES = [
         laptop(extensions=[extension("torchvision/_C.so", "torchvision", gpu_architectures=())]),
     ),
     positive(
+        "environment/cuda-extension-on-cpu-torch",
+        "torchao goes on without its CUDA modules",
+        laptop(
+            packages=packages(package("torchao", "0.18.0")),
+            extensions=[extension("torchao/_C.abi3.so", "torchao", missing_libraries=["libc10_cuda.so"])],
+        ),
+        severity="note",
+    ),
+    positive(
         "environment/extension-library-missing",
         "built for CUDA 11",
         flash(missing_libraries=["libcudart.so.11.0"]),
@@ -116,6 +125,21 @@ CASES = [
         "an Arm module on an x86 machine",
         flash(machine="aarch64"),
         severity="error",
+    ),
+    negative(
+        "environment/extension-for-other-python",
+        "torchao brings one module that serves its oldest Python only",
+        {
+            "extensions": [
+                extension("torchao/_C.abi3.so", "torchao", python_tag="abi3"),
+                extension("torchao/_C_mxfp8.cpython-310-x86_64-linux-gnu.so", "torchao", python_tag="cp310"),
+            ]
+        },
+    ),
+    positive(
+        "environment/extension-torch-version-mismatch",
+        "xformers goes on without its kernels, slower",
+        {"extensions": [extension("xformers/_C.so", "xformers", python_tag=None, missing_symbols=[SET_DEVICE])]},
     ),
     negative(
         "environment/extension-for-other-python",

@@ -19,6 +19,9 @@ CUDA_LIBRARY = re.compile(
 BUNDLING = ("flash-attn", "xformers", "vllm", "vllm-flash-attn", "fa3-fwd", "sgl-kernel", "transformer-engine")
 """Packages whose compiled modules are attention kernels, or bring a copy of FlashAttention."""
 
+GO_ON_WITHOUT = ("torchao", "xformers", "bitsandbytes", "apex", "liger-kernel", "pytorch3d")
+"""Packages that catch the failure of their compiled modules and go on with slower code or fewer functions."""
+
 WHEEL_TORCH = re.compile(r"(?:torch|pt)(?P<major>\d)\.?(?P<minor>\d{1,2})(?:\.\d+)?")
 
 
@@ -44,6 +47,11 @@ def broken_extensions(environment: Environment) -> Iterator[tuple[Extension, tup
         symbols = tuple(symbol for symbol in extension.missing_symbols if symbol not in absent)
         if symbols and fits_python(environment, extension):
             yield extension, symbols
+
+
+def are_optional(extensions: Iterable[Extension]) -> bool:
+    """True when the packages of all these modules can be imported without them."""
+    return all(extension.package in GO_ON_WITHOUT for extension in extensions)
 
 
 def fits_python(environment: Environment, extension: Extension) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.environment_facts import install
-from trueup.rules.extension_facts import CUDA_LIBRARY, fits_python, rebuilt
+from trueup.rules.extension_facts import CUDA_LIBRARY, GO_ON_WITHOUT, are_optional, fits_python, rebuilt
 from trueup.schema.environment import Environment, Extension
 from trueup.schema.finding import Evidence, Remedy
 
@@ -20,9 +20,10 @@ def detect_in_environment(environment: Environment) -> Sighting | None:
     ]
     if not found:
         return None
+    found.sort(key=lambda each: are_optional([each]))
     packages = [name for name in dict.fromkeys(each.package for each in found) if name]
     paired = [remedy for remedy in rebuilt(environment, found) if remedy.id.startswith("paired-")]
-    removable = [name for name in packages if name not in ("torchvision", "torchaudio")]
+    removable = [name for name in packages if name not in ("torchvision", "torchaudio", *GO_ON_WITHOUT)]
     if removable:
         paired.append(install(environment, *removable, verb="uninstall", id="uninstall-cuda-extension"))
     return Sighting(
@@ -31,6 +32,7 @@ def detect_in_environment(environment: Environment) -> Sighting | None:
             Evidence(what="torch installed", value=torch.version),
             *(Evidence(what="needs", value=_needed(each), at=each.file) for each in found[:5]),
         ),
+        severity="note" if are_optional(found) else None,
         remedies=tuple(paired),
     )
 

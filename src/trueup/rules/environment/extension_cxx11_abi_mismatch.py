@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.extension_facts import broken_extensions, missing_symbols, rebuilt
+from trueup.rules.extension_facts import are_optional, broken_extensions, missing_symbols, rebuilt
 from trueup.rules.log_facts import mentions
 from trueup.rules.symbols import UNDEFINED, for_package, missing_symbol
 from trueup.schema.environment import Environment
@@ -78,6 +78,7 @@ def detect_in_environment(environment: Environment) -> Sighting | None:
             Evidence(what="string ABI of torch", value=torch.string_abi),
             *missing_symbols(found),
         ),
+        severity="warning" if are_optional(extension for extension, _ in found) else None,
         remedies=rebuilt(environment, [extension for extension, _ in found]),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from trueup.rules.definition import Rule, Sighting
@@ -11,14 +10,12 @@ from trueup.rules.extension_facts import fits_python
 from trueup.schema.environment import Environment, Extension
 from trueup.schema.finding import Evidence, Remedy
 
-TAG = re.compile(r"\.(?:cpython|abi3|pypy|cp)[^/]*\.so$|\.so$")
-
 
 def detect_in_environment(environment: Environment) -> Sighting | None:
-    """A module of which several builds stand side by side is fine as long as one of them fits."""
-    modules: dict[tuple[str | None, str], list[Extension]] = {}
+    """Where one module of a package fits, the others are builds for other Pythons or parts of no use here."""
+    modules: dict[str, list[Extension]] = {}
     for extension in environment.extensions:
-        modules.setdefault((extension.package, TAG.sub("", extension.file)), []).append(extension)
+        modules.setdefault(extension.package or extension.file, []).append(extension)
     found = [builds[0] for builds in modules.values() if not any(_fits(environment, each) for each in builds)]
     if not found:
         return None

@@ -6,7 +6,7 @@ import re
 
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.environment_facts import torch_version
-from trueup.rules.extension_facts import Claim, broken_extensions, claims, missing_symbols, rebuilt
+from trueup.rules.extension_facts import Claim, are_optional, broken_extensions, claims, missing_symbols, rebuilt
 from trueup.rules.log_facts import mentions
 from trueup.rules.symbols import UNDEFINED, distribution_of, for_package, missing_symbol
 from trueup.schema.environment import Environment
@@ -101,6 +101,7 @@ def detect_in_environment(environment: Environment) -> Sighting | None:
             Evidence(what="torch installed", value=torch.version),
             *missing_symbols(found),
         ),
+        severity="warning" if are_optional(extension for extension, _ in found) else None,
         remedies=rebuilt(environment, [extension for extension, _ in found]),
     )
 
