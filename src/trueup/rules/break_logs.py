@@ -17,7 +17,8 @@ _TELLS = re.compile(
     r"Graph [Bb]reak|graph break|torch\._dynamo\.exc\.\w*Unsupported|\[__graph_breaks\]|inline in skipfiles"
     r"|call_function BuiltinVariable|generic_jump|Attempted to (?:call|inline) function marked as skipped"
     r"|torch\.compiler\.disable|While executing %\w+ :|Dynamo does not (?:know how to trace|support tracing)"
-    r"|Unsupported Tensor\.item|(?:Dynamic shape|Data dependent) operator|call_method\[target=item\]"
+    r"|Unsupported Tensor\.item|(?:Dynamic shape|Data dependent) operator|call_method\[target=(?:item|tolist)\]"
+    r"|_local_scalar_dense|Could not guard on data-dependent expression|DynamicOutputShapeException"
     r"|Data-dependent branching|Dynamic control flow is not supported|Dynamo only supports FSDP"
 )
 _RAISED = {"Unsupported", "UserError", "InternalTorchDynamoError", "TorchRuntimeError"}

@@ -21,12 +21,16 @@ _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("flat parameters", re.compile(r"use_orig_params=(?:True|False)")),
     (
         "branch",
-        re.compile(r"Data-dependent branching|Dynamic control flow is not supported|generic_jump \w*TensorVariable"),
+        re.compile(
+            r"Data-dependent branching|Dynamic control flow is not supported|generic_jump \w*TensorVariable"
+            r"|Could not guard on data-dependent"
+        ),
     ),
     (
         "scalar",
         re.compile(
-            r"Tensor\.item\(\)|_local_scalar_dense|call_method\[target=item\]|(?:Data dependent|Dynamic shape) operator"
+            r"Tensor\.item\(\)|_local_scalar_dense|call_method\[target=(?:item|tolist)\]"
+            r"|(?:Data dependent|Dynamic shape) operator"
         ),
     ),
     ("deliberate", re.compile(r"torch\.compiler\.disable|torch\._dynamo\.graph_break\(\)")),

@@ -97,16 +97,23 @@ class Storm:
         return tuple(dict.fromkeys(each.source for each in self.guards if each.source))
 
     @property
+    def count(self) -> int:
+        """Recompiles; each lists every variant that did not fit, so its lines are more than one."""
+        told = {id(each.failure): each.failure for each in self.reasons}
+        recompiles = sum(len(_RECOMPILING.findall(_raw(each))) * each.count for each in told.values())
+        return recompiles or len(self.reasons)
+
+    @property
     def repeated(self) -> bool:
         """More than automatic dynamic shapes, or one variant for train and one for eval, explain."""
-        return self.limit is not None or len(self.reasons) >= STORM
+        return self.limit is not None or self.count >= STORM
 
     @property
     def confidence(self) -> Confidence:
         """Each variant that is expected recompiles once, so a single line proves little."""
         if self.repeated:
             return "established"
-        return "likely" if len(self.reasons) > 1 else "possible"
+        return "likely" if self.count > 1 else "possible"
 
     def sighting(
         self,
@@ -120,7 +127,7 @@ class Storm:
         hard = hard_failure(self.log)
         failure = hard or (self.limit.failure if self.limit else self.reasons[0].failure)
         end = f" and reached the {self.limit.name}{number_of(self.limit)}" if self.limit else ""
-        count = f" {len(self.reasons)} times" if len(self.reasons) > 1 else ""
+        count = f" {self.count} times" if self.count > 1 else ""
         return Sighting(
             message=f"{self.function} was compiled again{count}{end}: {why}.",
             evidence=self.evidence(),

@@ -74,6 +74,11 @@ BREAKS = [
         "function is either a Python builtin (e.g. _warnings.warn) or a third-party C/C++ Python extension (perhaps created "
         "with pybind).",
     ),
+    named(
+        "compile/pybind-kernel-graph-break",
+        "cut short",
+        "torch._dynamo.exc.Unsupported: Dynamo does not know how to trace the builtin `flash_attn_3_cuda.fwd.`",
+    ),
     negative(
         "compile/pybind-kernel-graph-break",
         "a builtin of Python",
@@ -99,6 +104,11 @@ BREAKS = [
         W1129 15:53:51.312000 9100 torch/_dynamo/variables/tensor.py:869] [0/0]   File "/w/moe.py", line 11, in forward
         W1129 15:53:51.312000 9100 torch/_dynamo/variables/tensor.py:869] [0/0]     counts = tokens.item()
         """,
+    ),
+    named(
+        "compile/scalar-extraction-graph-break",
+        "the operator behind item()",
+        "torch._subclasses.fake_tensor.DataDependentOutputException: aten._local_scalar_dense.default",
     ),
     negative(
         "compile/scalar-extraction-graph-break",
@@ -315,6 +325,11 @@ torch._dynamo.exc.FailOnRecompileLimitHit: Hard failure due to fullgraph=True
     ),
     named(
         "compile/recompile-kv-cache-in-training",
+        "a guard alone",
+        "kwargs['cache'].layers[3].is_initialized == False",
+    ),
+    named(
+        "compile/recompile-kv-cache-in-training",
         "transformers 4.45",
         limit("0/7: len(L['past_key_values'].key_cache) == 7", name="cache_size_limit"),
     ),
@@ -513,6 +528,24 @@ OTHERS = [
         "compile/orig-mod-prefix-in-checkpoint",
         "nested wrappers",
         'RuntimeError: Error(s) in loading state_dict for DDP:\n\tUnexpected key(s) in state_dict: "module._orig_mod.conv.weight".',
+    ),
+    named(
+        "compile/orig-mod-prefix-in-checkpoint",
+        "one key",
+        "KeyError: '_orig_mod.lm_head.weight'",
+        "likely",
+    ),
+    negative(
+        "compile/orig-mod-prefix-in-checkpoint",
+        "both sides carry it",
+        'RuntimeError: Error(s) in loading state_dict for OptimizedModule:\n\tMissing key(s) in state_dict: "_orig_mod.head.bias". '
+        '\n\tUnexpected key(s) in state_dict: "_orig_mod.old_head.bias". ',
+    ),
+    negative(
+        "compile/orig-mod-prefix-in-checkpoint",
+        "a shape is wrong",
+        "RuntimeError: Error(s) in loading state_dict for OptimizedModule:\n\tsize mismatch for _orig_mod.lm_head.weight: copying a "
+        "param with shape torch.Size([50257, 768]) from checkpoint, the shape in current model is torch.Size([50304, 768]).",
     ),
     negative(
         "compile/orig-mod-prefix-in-checkpoint",

@@ -102,6 +102,11 @@ RULE = Rule(
             not_with=BUNDLED,
         ),
         LogText(
+            text="requires device with capability > (8, 0) but your GPU has capability <capability> (too old)",
+            strength="supporting",
+            versions="xformers 0.0.20 and newer",
+        ),
+        LogText(
             text="requires compute capability >= <major>, but found",
             strength="supporting",
             versions="transformers 5, flash-attn 3 and 4",

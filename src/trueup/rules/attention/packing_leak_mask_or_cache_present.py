@@ -13,7 +13,7 @@ def detect(record: Record) -> Sighting | None:
     if not attention.packed or attention.boundaries or not dense:
         return None
     hiding = []
-    if attention.masks.get("all-ones"):
+    if attention.masks.get("all-ones") or attention.given_mask == "all-ones":
         hiding.append("an all-ones mask")
     if attention.cache:
         hiding.append("a KV cache")
@@ -24,6 +24,7 @@ def detect(record: Record) -> Sighting | None:
         "transformers use a plain causal mask: tokens attend to earlier documents.",
         evidence=(
             Evidence(what="position ids restart within a row", value=True),
+            Evidence(what="mask given to the model", value=attention.given_mask),
             Evidence(what="calls with an all-ones mask", value=attention.masks.get("all-ones", 0)),
             Evidence(what="a KV cache was filled", value=attention.cache),
         ),

@@ -43,11 +43,10 @@ def detect_log(log: Log) -> Sighting | None:
         return None
     reasons = [each for each in mentions(log, REASONS) if "because" not in each.found.group()]
     viable = failed.found.group().startswith("No viable")
-    told = "; ".join(dict.fromkeys(str(each.evidence(log).value) for each in reasons[:2]))
+    told = dict.fromkeys(str(each.evidence(log).value).rpartition("Warning: ")[2].rstrip(".") for each in reasons[:2])
+    why = f": {'; '.join(told)}" if told else ", and the log does not show why"
     return Sighting(
-        message="No SDPA kernel that is switched on takes these inputs"
-        + (f": {told}" if told else ", and the log does not show why.")
-        + ("" if not told or told.endswith(".") else "."),
+        message="SDPA has no kernel left that is switched on." if viable else f"No SDPA kernel took these inputs{why}.",
         evidence=(failed.evidence(log), *(each.evidence(log, "reason given") for each in reasons[:4])),
         confidence="established" if reasons or viable else "possible",
         failure=failed.failure,

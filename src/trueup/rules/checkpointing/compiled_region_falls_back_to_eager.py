@@ -10,11 +10,12 @@ from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import GraphBreak, Record
 
 OPERATOR = "torch.utils.checkpoint.checkpoint"
+UNNAMED = "a higher-order operator"
 
 
 def detect(record: Record) -> Sighting | None:
     compile = record.actual.compile
-    found = tuple(each for each in compile.breaks if inside_checkpoint(each))
+    found = tuple(each for each in compile.breaks if inside_checkpoint(each, record))
     if not found or switched(record, "compile"):
         return None
     return Sighting(
@@ -29,8 +30,11 @@ def detect(record: Record) -> Sighting | None:
     )
 
 
-def inside_checkpoint(graph_break: GraphBreak) -> bool:
-    """True when Dynamo was tracing a checkpoint as one operator."""
+def inside_checkpoint(graph_break: GraphBreak, record: Record) -> bool:
+    """True when Dynamo was tracing a checkpoint as one operator: it says so, or an operator that it leaves unnamed can
+    be nothing else, since the region ran eager and called a checkpoint."""
+    if graph_break.inside == UNNAMED:
+        return record.actual.checkpointing.calls > 0
     return graph_break.inside == OPERATOR or f"Higher Order Operator: {OPERATOR}" in break_text(graph_break)
 
 

@@ -39,7 +39,7 @@ def prefixed(load: Applied) -> tuple[str, ...]:
 
 
 KEYS = (
-    r"(?:Unexpected|Missing|unexpected|missing) key(?:\(s\)|s)|were not (?:initialized|used) when|size mismatch for"
+    r"(?:Unexpected|Missing|unexpected|missing) key(?:\(s\)|s)|were not (?:initialized|used) when"
     r"|(?:not found|missing) in (?:the )?(?:state_dict|checkpoint)|newly initialized"
 )
 KEY = r"(?<![\w.])(?:module\.|model\.|_fsdp_wrapped_module\.)*_orig_mod\.[\w.]*"
@@ -53,7 +53,7 @@ def detect_log(log: Log) -> Sighting | None:
         text = seen.part.said
         strict = re.search(KEYS, text)
         listed = LISTED.search(text) or QUOTED.search(printed(seen.part.failure))
-        if not strict and not listed:
+        if (not strict and not listed) or _on_both_sides(text):
             continue
         confidence: Confidence = "established" if strict else "likely"
         return Sighting(
@@ -64,6 +64,12 @@ def detect_log(log: Log) -> Sighting | None:
             failure=seen.failure,
         )
     return None
+
+
+def _on_both_sides(text: str) -> bool:
+    """Missing and unexpected keys both carry the prefix: they differ in something else."""
+    missing, _, unexpected = text.partition("Unexpected key(s)")
+    return bool(re.search(KEY, missing)) and bool(re.search(KEY, unexpected))
 
 
 RULE = Rule(

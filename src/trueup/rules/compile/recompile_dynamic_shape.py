@@ -71,6 +71,7 @@ RULE = Rule(
             text="size mismatch at index <index>. expected <size>, actual <size>",
             strength="supporting",
             versions="torch 2.0 and newer, a guard alone",
+            not_with=("Guard failed on a parameter",),
         ),
     ),
     from_log=detect_log,
