@@ -21,7 +21,8 @@ MARKS = (
         type="compiler",
     ),
     mark(r"^\S+\.cuh?\(\d+\): error", "build", type="compiler"),
-    mark(r"^(?:\S*/)?ld(?:\.\w+)?: |^collect2: error", "build", type="linker"),
+    mark(r"^(?:\S*/)?ld(?:\.\w+)?: ", "build", type="linker"),
+    mark(r"^collect2: error", "build", "summary"),
     mark(r"^#error |^error: #error|Unsupported gpu architecture", "build", type="compiler"),
     mark(r"C\+\+ compile error|Internal Triton PTX codegen error", "build", continues=True),
     mark(
@@ -31,7 +32,8 @@ MARKS = (
         "summary",
     ),
     mark(
-        r"^error: command '.*' failed|^error: legacy-install-failure|"
+        r"^error: [Cc]ommand '.*' (?:failed|returned)|^error: The build backend returned an error|"
+        r"^error: legacy-install-failure|"
         r"^error: metadata-generation-failed|^error: subprocess-exited",
         "build",
         "summary",
@@ -47,11 +49,12 @@ MARKS = (
         "build",
         "summary",
     ),
-    mark(r"^\s*[×╰├]─?[▶>]? *.*(?:failed|error|did not run successfully)", "build", "summary"),
+    mark(r"^[×╰├]─?[▶>]? *.*(?:failed|error|did not run successfully)", "build", "summary"),
     # Installers.
-    mark(r"^hint: |^\s+hint: ", "build", type="hint", continues=True),
+    mark(r"^ResolutionImpossible: for help visit", "build", "summary"),
+    mark(r"^hint: ", "build", type="hint", continues=True),
     mark(
-        r"^× No solution found when resolving|ResolutionImpossible|"
+        r"^(?:× |error: )No solution found when resolving|"
         r"Cannot install .* because these package versions have conflict",
         "build",
         type="resolution",

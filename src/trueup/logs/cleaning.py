@@ -12,7 +12,7 @@ _ESCAPES = re.compile(
 )
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufeff\u200b]")
 _QUOTE = re.compile(r"^(?:>(?!>) ?)+(?!\s*File \")")
-_PYTEST = re.compile(r"^E {3,7}(?=\S)")
+_PYTEST = re.compile(r"^E {3}(?=\s*\S)")
 _BACKSPACES = re.compile(r"[^\x08]\x08")
 _BROKEN_COLOUR = re.compile(r"^\[(?:\d{1,2};)*\d{1,2}m|\[0m$")
 
@@ -36,6 +36,8 @@ def clean(text: str) -> str:
 
 
 _LINE_END_IN_STRING = re.compile(r"(?:\\r)?\\n")
+_TRACEBACK = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\)")
+_CLOSING = re.compile(r"\s*['\"]+[)}\], ]*$")
 _FOLDED_TRACEBACK = re.compile(r"last\):(?:\\r)?\\+n|\\+n {2,}File ")
 
 
@@ -45,5 +47,9 @@ def unfolded(text: str) -> list[str]:
         return [text]
     while "\\\\n" in text:  # a repr inside a repr doubles its backslashes
         text = text.replace("\\\\", "\\")
-    lines = _LINE_END_IN_STRING.split(text)
+    opening = _TRACEBACK.search(text)
+    parts = [text[: opening.start()], text[opening.start() :]] if opening and opening.start() else [text]
+    lines = [line for part in parts for line in _LINE_END_IN_STRING.split(part)]
+    if _CLOSING.match(lines[-1]):
+        lines.pop()
     return [line.replace('\\"', '"').replace("\\'", "'").replace("\\t", "\t").rstrip() for line in lines]

@@ -14,7 +14,7 @@ MARKS = (
         "cascade",
     ),
     mark(
-        r"\[Rank (?P<rank>\d+)\] (?:Received a (?:dump|global) signal|"
+        r"(?:Received a (?:dump|global) signal|"
         r"Observed flight recorder dump signal|Work WorkNCCL)",
         "collective",
         "cascade",

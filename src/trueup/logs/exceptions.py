@@ -11,7 +11,7 @@ _LINE = re.compile(
 _SUFFIXES = (
     "Error", "Exception", "Warning", "Interrupt", "Exit", "Failed", "Failure", "Timeout", "Expired", "Unsupported",
     "Aborted", "Cancelled", "Group", "OutOfResources", "OutOfMemory", "StopIteration", "StopAsyncIteration",
-    "Mismatch", "NotFound", "Refused", "Violation", "Deadlock", "Traceback", "RestartAnalysis", "ResolutionImpossible",
+    "Mismatch", "NotFound", "Refused", "Violation", "Deadlock", "Traceback", "RestartAnalysis",
 )  # fmt: skip
 _NOT_TYPES = {"Exception", "Error", "Warning"}
 _LOWER = {"error", "timeout", "herror", "gaierror"}
@@ -32,6 +32,8 @@ def exception_line(text: str, *, expected: bool = False) -> tuple[str, str] | No
 def is_exception_type(name: str, *, expected: bool = False, alone: bool = False) -> bool:
     """Whether `name` can be an exception's class by its spelling."""
     module, _, last = name.rpartition(".")
+    if not module and last.startswith(("nccl", "cuda")):
+        return False  # a status of a C library: ncclSystemError
     if last.endswith(_SUFFIXES):
         return bool(module) or not alone or expected or last not in _NOT_TYPES
     if module and last in _LOWER:
@@ -54,7 +56,7 @@ _CONTINUES = re.compile(
 """Openings of a paragraph that belongs to the message above it although a blank line stands between."""
 
 _OTHERS = re.compile(
-    r"Traceback \(most|During handling of|The above exception was|Exception (?:ignored )?in |Process \S+:$|"
+    r"Traceback \(most|During handling of|The above exception was|Exception (?:ignored )?in\b|Process \S+:$|"
     r"srun: |slurmstepd|torchrun|ninja: |make(?:\[\d+\])?: |FAILED|Killed|terminate called|Segmentation fault|Aborted|"
     r"wandb: |Fatal Python error|\S+@\S+[:~].*[$#]|\(\w+\) \S+@|[$#%] |In \[\d+\]|```|[-=*]{20,}|"
     r"\[end of output\]|.{0,200}\d+%\|"

@@ -12,7 +12,7 @@ from trueup.schema.log import FailureKind, Role
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """`pattern` is searched in the text behind the prefixes; its groups `rank`, `host`, `type` (`type2`) override."""
+    """`pattern` is searched behind prefixes and indentation; its groups `rank`, `host`, `type` (`type2`) override."""
 
     pattern: re.Pattern[str]
     kind: FailureKind
@@ -30,8 +30,9 @@ def mark(
 
 def first(marks: Iterable[Mark], line: Line) -> tuple[Draft, Mark] | None:
     """The failure that the first fitting mark makes of the line."""
+    text = line.text.strip()
     for each in marks:
-        found = each.pattern.search(line.text)
+        found = each.pattern.search(text)
         if found:
             values = found.groupdict()
             draft = Draft(

@@ -12,16 +12,17 @@ _WARNING = re.compile(
 )
 
 WORDS = (
-    "abort", "assert", "attempt", "broken", "can't", "cancel", "cannot", "cast", "closed", "consider ", "corrupt",
-    "could not", "deadlock", "denied", "deprecat", "desync", "did not run", "disabl", "dumped", "duplicate", "error",
-    "exceed", "exception", "existing installation", "exit", "fail", "fall back", "fallback", "falling back", "fatal",
-    "fault", "graph break", "graph-break", "graph_break", "guard", "hang", "heartbeat", "hint:", "ignor", "illegal",
-    "incompatib", "instantiat", "instead", "invalid", "kill", "last reason", "leak", "lost", "make sure", "mismatch",
-    "missing", "must ", " nan", "nccl error", "nccl warn", "ninja", "no solution", "no such", "not available",
-    "not found", "not implemented", "not initialized", "not suitable", "not used", "only ", "oom", "out of memory",
-    "overflow", "oversubscri", "please", "preempt", "recompil", "refused", "requires", "reset by", "should ", "signal",
-    "silently", "skip", "stack trace", "_status_", "std::", "stuck", "support", "terminat", "timed out", "timeout",
-    "too large", "too old", "too small", "traceback", "unable", "unavailable", "undefined", "unexpected", "uninstall",
+    "abort", "assert", "attempt", "broken", "can't", "cancel", "cannot", "cast", "closed", "conflict", "consider ",
+    "corrupt", "could not", "deadlock", "denied", "deprecat", "desync", "did not run", "disabl", "double free",
+    "dumped", "duplicate", "error", "exceed", "exception", "existing installation", "exit", "fail", "fall back",
+    "fallback", "falling back", "fatal", "fault", "graph break", "graph-break", "graph_break", "guard", "hang",
+    "heartbeat", "hint:", "ignor", "illegal", "incompatib", "inconsisten", "instantiat", "instead", "invalid", "kill",
+    "last reason", "leak", "lost", "make sure", "mismatch", "missing", "must ", " nan", "nccl error", "nccl warn",
+    "ninja", "no matching", "no solution", "no such", "not available", "not found", "not implemented",
+    "not initialized", "not suitable", "not used", "only ", "oom", "out of memory", "overflow", "oversubscri",
+    "please", "preempt", "recompil", "refused", "requires", "reset by", "resolver", "should ", "signal", "silently",
+    "skip", "stack trace", "_status_", "std::", "stuck", "support", "terminat", "timed out", "timeout", "too large",
+    "too old", "too small", "traceback", "unable", "unavailable", "undefined", "unexpected", "uninstall",
     "unsupported", "unusable", "user code", "_limit", "warn", "watchdog", "what():", "will be", "will have",
     "will not", "without ", "worker group", "xid", "you are ", "you may",
 )  # fmt: skip

@@ -7,12 +7,7 @@ from trueup.logs.marks import mark
 MARKS = (
     mark(r"^terminate called after throwing an instance of '(?P<type>[^']+)'", "native", continues=True),
     mark(r"^terminate called (?:recursively|without an active exception)", "native", "cascade"),
-    mark(r"^\s*what\(\): ", "native", continues=True),
-    mark(
-        r"^Fatal Python error: (?P<type>Segmentation fault|Aborted|Bus error|Illegal instruction|[^:]+)",
-        "native",
-        continues=True,
-    ),
+    mark(r"^what\(\): ", "native", continues=True),
     # The kernel and the batch system on memory.
     mark(r"Out of memory: Killed process \d+", "killed", type="SIGKILL"),
     mark(r"\boom-kill:constraint=|invoked oom-killer|Memory cgroup out of memory", "killed", type="SIGKILL"),

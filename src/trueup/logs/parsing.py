@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from trueup.logs import builds, collectives, launchers, messages, native
 from trueup.logs.cleaning import clean, unfolded
 from trueup.logs.collecting import Collector
+from trueup.logs.crashes import crash
 from trueup.logs.exceptions import is_advice
 from trueup.logs.frames import native_frame, python_frame
-from trueup.logs.groups import GroupReader, group
+from trueup.logs.groups import group
 from trueup.logs.lines import LINE_LIMIT, Draft, Line
 from trueup.logs.marks import first
 from trueup.logs.prefixes import Machines, split
 from trueup.logs.records import Record
+from trueup.logs.streams import Open, Stream
 from trueup.logs.structured import fields
-from trueup.logs.tracebacks import Traceback, from_exception, from_frame, header
+from trueup.logs.tracebacks import Traceback, before_header, from_exception, from_frame, header
 from trueup.logs.versions import Versions
-
-Open = Traceback | GroupReader
 
 _MARKS = (*builds.MARKS, *collectives.MARKS, *native.MARKS, *launchers.MARKS)
 _IGNORED = re.compile(
@@ -29,6 +29,7 @@ _SPOKEN_RANK = re.compile(r"\[(?:PG .{0,80}?)?Rank (?P<rank>\d{1,6})\]|\(rank[ =
 _REPEATED = re.compile(r" ?\[repeated (?P<times>\d+)x across cluster\].*$")
 
 _NUMBERS = re.compile(r"\d+")
+_BOXES = "│╰├─×"
 _RAISED = ("WARNING", "ERROR", "CRITICAL")
 
 PATIENCE = 2000
@@ -51,7 +52,7 @@ class Parser:
         self.last: Draft | None = None
         """What the latest line became, when it was a failure by itself and no part of a traceback."""
         self._machines = Machines()
-        self._open: dict[object, list[Open]] = {}
+        self._open: dict[object, Stream] = {}
         self._records: dict[object, Record] = {}
         self._openings: dict[str, int] = {}
         self._attention = 0
@@ -91,7 +92,7 @@ class Parser:
             self._close_record(record)
         self._records.clear()
         for opened in list(self._open.values()):
-            for each in opened:
+            for each in reversed(opened.opened):
                 self._close(each)
         self._open.clear()
 
@@ -153,22 +154,28 @@ class Parser:
     # Open failures
 
     def _offer(self, stream: object, line: Line) -> bool:
-        opened = _by_expectation(self._open[stream], line)
+        opened = self._open[stream]
         taken = False
-        for each in opened:
+        for each in opened.order_for(line):
             if each.waits or not self._names_another(each, line):
                 taken = each.offer(line)
             else:
                 each.done = True
-            if taken or each.done:
-                self._settle(stream, each, line)
+            if taken:
+                opened.took(each)
+                self._attend(line.number + (PATIENCE if each.waits else MESSAGE_PATIENCE))
+            if each.done:
+                opened.remove(each)
+                self._close(each)
             if taken:
                 break
+        if not opened.opened:
+            del self._open[stream]
         return taken
 
     def _names_another(self, each: Open, line: Line) -> bool:
         """A line that is a failure of its own does not continue the message of an exception."""
-        if not isinstance(each, Traceback) or line.text[:1].isspace() or not line.text:
+        if not isinstance(each, Traceback) or not line.text or (line.text[0].isspace() and not each.strict):
             return False
         if each.margin or each.reads_summary or each.unfinished:
             return False
@@ -176,18 +183,6 @@ class Parser:
             return True
         found = first(_MARKS, line) if messages.is_notice(line.text) else None
         return found is not None and not found[1].continues and native_frame(line.text) is None
-
-    def _settle(self, stream: object, each: Open, line: Line) -> None:
-        """Most recent first, closed ones out."""
-        opened = self._open[stream]
-        opened.remove(each)
-        if each.done:
-            self._close(each)
-        else:
-            opened.insert(0, each)
-            self._attend(line.number + (PATIENCE if each.waits else MESSAGE_PATIENCE))
-        if not opened:
-            del self._open[stream]
 
     def _close(self, each: Open) -> None:
         draft = each.finish()
@@ -209,7 +204,7 @@ class Parser:
         if self._ignored_at >= line.number - 3 and isinstance(each, Traceback):
             each.draft.role = "warning"
         if len(self._open) < STREAMS_LIMIT:
-            self._open.setdefault(stream, []).insert(0, each)
+            self._open.setdefault(stream, Stream()).begin(each)
             self._attend(line.number + (PATIENCE if each.waits else MESSAGE_PATIENCE))
 
     def _attend(self, until: int) -> None:
@@ -259,7 +254,9 @@ class Parser:
         text = line.text
         if not text.strip():
             return False
-        if reader := group(line) or header(line):
+        if reader := group(line) or header(line) or crash(line):
+            if said := before_header(line):
+                self._opening(None, said, may_open=False)
             self._begin(stream, reader, line)
             return True
         if (frame := python_frame(text)) and may_open:
@@ -269,7 +266,7 @@ class Parser:
             self._open_or_add(stream, Draft("message", "advice", line, message=[text]), may_open=False)
             return True
         if draft := messages.warning(line):
-            self._open_or_add(stream, draft, may_open=False)
+            self._open_or_add(stream, draft, may_open=may_open, only_indented=True)
             return True
         if _IGNORED.search(text):
             self._ignored_at = line.number
@@ -284,7 +281,7 @@ class Parser:
         if notice and (found := first(_MARKS, line)):
             self._open_or_add(stream, found[0], may_open=may_open and found[1].continues)
         elif notice or line.level in _RAISED:
-            may_open = may_open and line.level not in ("INFO", "DEBUG") and self._is_new(text)
+            may_open = may_open and line.level not in ("INFO", "DEBUG") and text[0] not in _BOXES and self._is_new(text)
             self._open_or_add(stream, messages.message(line), may_open=may_open, only_indented=True)
         else:
             if len(self.plain) < PLAIN_LIMIT:
@@ -307,22 +304,3 @@ class Parser:
         else:
             draft.message = [text.strip() for text in draft.message]
             self.collector.add(draft)
-
-
-def _by_expectation(opened: list[Open], line: Line) -> list[Open]:
-    """Two ranks without prefixes print the same traceback into one text: a frame goes to the one that is behind."""
-    frame = python_frame(line.text)
-    readers = [each for each in opened if isinstance(each, Traceback) and each.waits]
-    if not frame or len(readers) < 2:
-        return list(opened)
-    longest = max(readers, key=lambda each: len(each.draft.frames))
-    for each in readers:
-        at = len(each.draft.frames)
-        if each is not longest and at < len(longest.draft.frames) and _same(longest.draft.frames[at], frame):
-            return [each, *(other for other in opened if other is not each)]
-    return [longest, *(other for other in opened if other is not longest)]
-
-
-def _same(one: object, other: object) -> bool:
-    names = ("file", "line", "function")
-    return all(getattr(one, name) == getattr(other, name) for name in names)

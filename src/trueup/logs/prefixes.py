@@ -77,12 +77,13 @@ _RULES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         # Python's formatters, the specific before the general.
         ("[", rf"\[{_LEVEL}\|(?P<place>[^\]]+)\] (?P<time>{_ISO}) ?>> ?"),
         ("[", rf"\[(?P<time>{_ISO})\] \[{_LEVEL}\] \[(?P<place>[^\]]+)\] ?"),
+        ("a", rf"{_LEVEL} (?P<place>{_CODE}) -- "),
         ("a", rf"{_LEVEL} (?P<time>\d\d-\d\d {_CLOCK}) \[(?P<place>[^\]]+)\] ?"),
         ("a", rf"{_LEVEL}:(?P<place>[\w.]+):"),
         (
             "0[",
-            rf"\[?(?P<time>{_ISO}|{_DAY}|\d\d/\d\d/\d{{2,4}} {_CLOCK}|{_CLOCK})\]?(?:: (?=[IWEF] )| - | \|"
-            rf" | ?- ?(?=[A-Z])|:? )",
+            rf"\[?(?P<time>{_ISO}|\d\d/\d\d/\d{{2,4}} {_CLOCK}|{_CLOCK})\]?(?:: (?=[IWEF] )| - | \|"
+            rf" | ?- ?(?=[A-Z])|:?[ \t])",
         ),
         ("a", r"(?P<letter>[IWEF]) (?P<place>\S+\.(?:cc|cpp|cu|h):\d+)\] "),
         ("|a ", rf"[| ]*{_LEVEL} *\| *(?P<place>\S+:\S+:\d+) - "),
@@ -90,7 +91,7 @@ _RULES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("a", rf"{_LEVEL} - (?P<place>[\w.]+) - +"),
         ("a", rf"(?P<place>[\w.]+): \[{_LEVEL}\] ?"),
         ("[", rf"\[{_LEVEL}\]:? "),
-        (" a", rf" {{0,3}}{_LEVEL}(?: *[:|>]+ ?| - | +)"),
+        (" a", rf" {{0,3}}{_LEVEL}(?: *[:|>]+ ?| - | )"),
         ("a[", rf"\[?(?P<place>{_CODE})\] "),
     )
 )

@@ -63,8 +63,9 @@ class Scanner:
         notable = [] if routine.issuperset(shapes) else [at for at, shape in enumerate(shapes) if shape not in routine]
         if short or notable or self._parser.wants(self._number + 1):
             self._read(block, shapes, notable)
+        else:
+            self._parser.collector.progress += len(shapes)
         self._number += len(shapes) if b"\r" not in block else block.count(b"\n") + (not block.endswith(b"\n"))
-        self._parser.collector.progress += len(shapes) - len(notable)
 
     def _read(self, block: bytes, shapes: list[bytes], notable: list[int]) -> None:
         """Reads the notable lines, and all lines while a failure is open or the text is short."""
@@ -76,45 +77,46 @@ class Scanner:
             else range(self._number + 1, self._number + 2 + len(lines))
         )
         head = max(0, SHORT - self.lines - self._number)
-        at, next_notable = 0, 0
+        collector = parser.collector
+        pending = iter(notable)
+        following = next(pending, len(shapes))
+        at = 0
         while at < len(shapes):
-            number = numbers[at]
-            if at < head or parser.wants(number):
-                self._line(number, lines[at], shapes[at], whole=True)
-                at += 1
-                continue
-            while next_notable < len(notable) and notable[next_notable] < at:
-                next_notable += 1
-            if next_notable == len(notable):
-                break
-            at = max(at, notable[next_notable], head)
-            if at >= len(shapes):
-                break
-            self._line(numbers[at], lines[at], shapes[at], whole=parser.wants(numbers[at]))
+            while following < at:
+                following = next(pending, len(shapes))
+            if at >= head and not parser.wants(numbers[at]):
+                collector.progress += following - at
+                at = following
+                if at == len(shapes):
+                    break
+            whole = at < head or parser.wants(numbers[at])
+            if not self._line(numbers[at], lines[at], shapes[at], whole=whole):
+                collector.progress += 1
             at += 1
 
-    def _line(self, number: int, raw: bytes, shape: bytes, *, whole: bool) -> None:
-        """`whole`: the line is read whatever its shape, for it may belong to an open failure."""
+    def _line(self, number: int, raw: bytes, shape: bytes, *, whole: bool) -> bool:
+        """False for a line that carried nothing. `whole`: it is read whatever its shape: a failure may be open."""
         parser = self._parser
         if not whole:
             known = self._messages.get(shape)
             if known is not None and known.entry is not None and known.entry.count > _COUNT_ONLY:
                 known.entry.count += 1
-                return
+                return True
             if shape in self._routine:
-                return
+                return False
             lowered = raw.lower()
             if not any(mark in lowered for mark in _MARKS):
-                self._learn(shape)
-                return
+                return self._learn(shape)
         if not parser.feed(number, text_of(raw)):
-            self._learn(shape)
-        elif parser.last is not None and len(self._messages) < _SHAPES_LIMIT:
+            return self._learn(shape)
+        if parser.last is not None and len(self._messages) < _SHAPES_LIMIT:
             self._messages[shape] = parser.last
+        return True
 
-    def _learn(self, shape: bytes) -> None:
+    def _learn(self, shape: bytes) -> bool:
         if len(self._routine) < _SHAPES_LIMIT:
             self._routine.add(shape)
+        return False
 
 
 def _numbers(block: bytes, start: int) -> list[int]:

@@ -37,7 +37,14 @@ class Source:
     def opened(self) -> Iterator[BinaryIO]:
         """Its bytes, decompressed; a stream that was handed in stays open."""
         if self.stream is not None:
-            yield _decompressed(self.stream)
+            buffered = (
+                self.stream if hasattr(self.stream, "peek") else io.BufferedReader(cast(io.RawIOBase, self.stream))
+            )
+            try:
+                yield _decompressed(cast(io.BufferedReader, buffered))
+            finally:
+                if buffered is not self.stream:
+                    cast(io.BufferedReader, buffered).detach()
         else:
             assert self.path is not None
             with self.path.open("rb") as file:
@@ -69,10 +76,9 @@ def _files(folder: Path) -> Iterator[Source]:
         yield Source(path.relative_to(folder).as_posix(), path=path)
 
 
-def _decompressed(stream: BinaryIO) -> BinaryIO:
+def _decompressed(buffered: io.BufferedReader) -> BinaryIO:
     """By the first bytes, not by the name: rotated logs are renamed, downloads lose their suffix."""
-    buffered = stream if hasattr(stream, "peek") else io.BufferedReader(cast(io.RawIOBase, stream))
-    head = cast(io.BufferedReader, buffered).peek(8)[:8]
+    head = buffered.peek(8)[:8]
     kind = next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
     if kind == "gzip":
         return cast(BinaryIO, gzip.GzipFile(fileobj=buffered))

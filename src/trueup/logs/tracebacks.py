@@ -18,6 +18,7 @@ from trueup.logs.exceptions import (
     is_advice,
 )
 from trueup.logs.lines import Draft, Line
+from trueup.logs.messages import is_routine
 from trueup.schema.log import Frame
 
 HEADER = re.compile(
@@ -38,6 +39,7 @@ _ANNOTATION = re.compile(r"^\s*[│└├┌╭╰─┃|]")
 _MESSAGE_LINES = 400
 _SUMMARY_LINES = 4000
 _OPEN_ENDS = (":", ",", "(", "[", "{", "\\")
+_INDENTED_LINES = 40
 _PLAIN_LINES = 12
 """Unindented lines without a blank line between that a message may have."""
 
@@ -71,6 +73,11 @@ class Traceback:
         self._state = "message"
         self._only_indented = only_indented
         return self
+
+    @property
+    def strict(self) -> bool:
+        """True for a message of which only indented lines may be a part."""
+        return self._only_indented
 
     @property
     def unfinished(self) -> bool:
@@ -198,6 +205,8 @@ class Traceback:
             self._quoting_user_code = False
             self.draft.message.append("")
             return (self._blank < 6 and not self._only_indented) or self._over()
+        if self._warned_line(text):
+            return True
         if frame := frames.native_frame(text):
             if len(self.draft.native_frames) < 100:
                 self.draft.native_frames.append(frame)
@@ -206,6 +215,8 @@ class Traceback:
             return True
         if self._opens_inner(line, text):
             return True
+        if "raceback (most recent call last)" in text or frames.python_frame(text):
+            return self._over()
         if ADVICE.match(bare):
             self.advice.append(line)
             self._blank = 0
@@ -225,14 +236,25 @@ class Traceback:
         bare_and_next = text[0].isspace() and line.header == (None, None) and line.number <= self.last_line + 1
         if begins_something_else(text) or (line.header != self.draft.line.header and not bare_and_next):
             return False
+        if self._only_indented:
+            deeper = _indentation(text) > _indentation(self.draft.line.text)
+            return (deeper or self.unfinished) and not self._blank and len(self.draft.message) <= _INDENTED_LINES
         if text[0].isspace():
-            return self._blank < (1 if self._only_indented else 3)
+            return self._blank < 3
         if self._blank or line.number > self.last_line + 1:
             return False
-        if not self.unfinished and (self._only_indented or exception_line(text)):
+        if not self.unfinished and exception_line(text):
             return False
         self._plain += 1
-        return self._plain <= _PLAIN_LINES
+        return self._plain <= _PLAIN_LINES and not is_routine(text)
+
+    def _warned_line(self, text: str) -> bool:
+        """Below a warning stands the source line that issued it."""
+        found = self.draft.frames
+        if not (self._only_indented and found and found[-1].code is None and text[:2] == "  "):
+            return False
+        found[-1] = msgspec.structs.replace(found[-1], code=text.strip()[:500])
+        return True
 
     def _quoted_frame(self, text: str) -> bool:
         """Frames in a message are the user's code that Dynamo quotes, when it says so."""
@@ -253,6 +275,8 @@ class Traceback:
         frame = frames.python_frame(text)
         header = HEADER.match(text)
         if not frame and not header:
+            return False
+        if self.draft.kind != "exception":
             return False
         said = f"{self.draft.type}: " + "\n".join(self.draft.message).strip()
         if not (header and header["kind"] == "Original ") and not _REMOTE.search(said):
@@ -303,7 +327,7 @@ class Traceback:
             return text[len(margin) :]
         if not text.strip() or text.strip() == margin.strip():
             return ""
-        return text if self.waits and self.style != "python" else None
+        return None
 
 
 def header(line: Line) -> Traceback | None:
@@ -316,11 +340,19 @@ def header(line: Line) -> Traceback | None:
     before = found["before"]
     draft = Draft("exception", "root", line)
     if "╭" in before or "─" in before:
-        return Traceback(draft, style="rich")
+        return Traceback(draft, margin=before[: len(before) - len(before.lstrip())], style="rich")
     if named := _NOTEBOOK.match(before):
         draft.type = named["type"].rpartition(".")[2]
         return Traceback(draft, style="notebook")
     return Traceback(draft, margin=before if not before.strip(" >|│#*\t") else "")
+
+
+def before_header(line: Line) -> Line | None:
+    """What a program said on the line on which its traceback begins."""
+    found = HEADER.match(line.text)
+    if not found or _NOTEBOOK.match(found["before"]) or not any(letter.isalpha() for letter in found["before"]):
+        return None
+    return replace(line, text=found["before"].rstrip())
 
 
 def from_frame(line: Line, frame: Frame) -> Traceback:
@@ -332,10 +364,14 @@ def from_frame(line: Line, frame: Frame) -> Traceback:
 
 def from_exception(line: Line) -> Traceback | None:
     """An exception that is named without any frame in front of it."""
-    named = exception_line(line.text)
+    named = exception_line(line.text.strip())
     if not named or is_advice(line.text):
         return None
     return Traceback.of_message(Draft("exception", "root", line, type=named[0], message=[named[1]]))
+
+
+def _indentation(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def _raised_within(draft: Draft) -> list[Draft]:

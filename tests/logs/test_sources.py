@@ -1,0 +1,121 @@
+"""Texts of any encoding and packing, and folders as one job."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from reading import TRACEBACK, log_of, place, prefixed, root
+
+from trueup.logs import read
+from trueup.logs.ranks import rank_of_file
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
+def test_packed_files_whatever_their_name(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    path = tmp_path / "job.old"
+    path.write_bytes(pack(TRACEBACK.encode()))
+    log = read(path)
+    assert place(root(log)) == ("/job/train.py", 10, "main")
+    assert (log.size, log.lines, log.sources) == (len(TRACEBACK), 6, (str(path),))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_what_a_damaged_archive_still_holds_is_read(pack: Callable[[bytes], bytes]) -> None:
+    noise = os.urandom(200_000).hex()
+    packed = pack((TRACEBACK + noise).encode())
+    log = log_of(packed[: len(packed) // 2])
+    assert all(failure.type == "ValueError" for failure in log.failures)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1"])
+def test_encodings(encoding: str) -> None:
+    text = TRACEBACK.replace("empty", "zu klein für das Gerät")
+    assert root(log_of(text.encode(encoding))).message == "labels of batch 7 are zu klein für das Gerät"
+
+
+def test_a_broken_byte_costs_one_character() -> None:
+    failure = root(log_of(TRACEBACK.replace("empty", "größer").encode().replace(b"batch", b"b\xe9tch")))
+    assert failure.message == "labels of b�tch 7 are größer"
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\n", "\r"])
+def test_line_ends(end: str) -> None:
+    assert place(root(log_of(TRACEBACK.replace("\n", end)))) == ("/job/train.py", 10, "main")
+
+
+def test_standard_input(tmp_path: Path) -> None:
+    code = "from trueup.logs import read; log = read('-'); print(log.failures[0].type, log.lines)"
+    done = subprocess.run([sys.executable, "-c", code], input=gzip.compress(TRACEBACK.encode()), capture_output=True)
+    assert done.stdout.decode().split() == ["ValueError", "6"]
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"nothing\.log"):
+        read(tmp_path / "nothing.log")
+
+
+def test_a_stream_stays_open() -> None:
+    stream = io.BytesIO(TRACEBACK.encode())
+    read(stream)
+    assert not stream.closed
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("attempt_0/3/stderr.log", 3),
+        ("run_7/attempt_1/12/error.json", 12),
+        ("rank_3.log", 3),
+        ("logs/global_rank12.txt", 12),
+        ("77_3.out", 3),
+        ("slurm-77_12.err", 12),
+        ("worker-3.log", 3),
+        ("llama-worker-3/pytorch.log", None),
+        ("3.log", 3),
+        ("stderr.3", 3),
+        ("slurm-7712345.out", None),
+        ("train.log", None),
+        ("train_2026.log", None),
+    ],
+)
+def test_ranks_out_of_file_names(name: str, rank: int | None) -> None:
+    assert rank_of_file(name) == rank
+
+
+def test_a_folder_is_one_job(tmp_path: Path) -> None:
+    for rank in range(3):
+        (tmp_path / f"77_{rank}.out").write_text("step 1 loss 0.1\n" * rank + (TRACEBACK if rank else ""))
+    (tmp_path / "weights.bin").write_bytes(b"\x00" * 100)
+    (tmp_path / ".cache.log").write_text(TRACEBACK)
+    log = read(tmp_path)
+    (failure,) = log.failures
+    assert (failure.count, failure.ranks, failure.rank) == (2, (1, 2), 1)
+    assert (failure.source, failure.first_line) == ("77_1.out", 2)
+    assert log.sources == ("77_0.out", "77_1.out", "77_2.out")
+
+
+def test_files_of_several_pods_keep_their_lines_apart(tmp_path: Path) -> None:
+    lines = TRACEBACK.splitlines(keepends=True)
+    (tmp_path / "a.log").write_text("".join(lines[:4]))
+    (tmp_path / "b.log").write_text("".join(lines[4:]))
+    types = [(failure.source, failure.type) for failure in read(tmp_path).failures]
+    assert ("b.log", "ValueError") in types
+    assert ("a.log", None) in types
+
+
+def test_an_empty_text_has_nothing() -> None:
+    log = log_of("")
+    assert (log.failures, log.lines, log.size) == ((), 0, 0)
+
+
+def test_ranks_of_lines_that_are_passed_over() -> None:
+    steps = "".join(f"[rank{line % 64}]: step {line} loss 0.1\n" for line in range(5000))
+    log = log_of(steps + prefixed("[rank70]: "))
+    assert log.ranks == (*range(64), 70)
