@@ -85,7 +85,7 @@ def test_ranks_of_hosts_that_write_elsewhere_are_not_missing() -> None:
 
 def test_a_killed_rank_has_no_end() -> None:
     record = merged(process(steps(1.0), rank=0), process(steps(1.0), rank=1, start=2.0, end=None), code=137)
-    assert [rank.exit.reason for rank in record.ranks] == ["finished", "killed, or crashed without a word"]
+    assert [rank.exit.reason for rank in record.ranks] == ["finished", "was killed or crashed"]
     assert "Rank 1 was killed or crashed" in notes(record)
     running = merged(process(steps(1.0), end=None), code=None)
     assert (running.ranks[0].exit.reason, running.notes, running.exit.code) == (None, (), None)

@@ -104,7 +104,7 @@ def test_a_killed_process_keeps_what_it_told(tmp_path: Path) -> None:
     kill = TRAIN.replace("print(", "os.kill(os.getpid(), 9)\nprint(")
     record = observed([PYTHON, "-c", kill], tmp_path / "run")
     assert (record.exit.code, record.exit.signal, record.steps.count) == (137, "SIGKILL", 6)
-    assert "killed or crashed" in notes(record)
+    assert "was killed by SIGKILL before" in notes(record)
 
 
 def test_the_variant_reaches_the_command_and_the_record(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ FIELDS: dict[str, frozenset[str]] = {
     for kind, names in {
         "process": "schema host pid ppid role rank local_rank world_size argv python executable variables",
         "launcher": "name processes per_node nodes started detail",
+        "ranks-failed": "ranks",
         "library": "name version detail",
         "layer": "layer event module at detail",
         "request": "layer setting value at source",
@@ -30,7 +31,7 @@ FIELDS: dict[str, frozenset[str]] = {
         "no_sync backwards checkpointing gradients updates training_mode reducing_backwards "
         "random_ops autocast",
         "memory": "peak_bytes source",
-        "error": "type message chain user_at out_of_memory",
+        "error": "type message chain user_at out_of_memory thread",
         "observer-off": "observer error",
         "applier": "applier module detail",
         "end": "steps reason process_group trained",

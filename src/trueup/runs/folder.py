@@ -19,6 +19,8 @@ from trueup.schema.variant import Variant
 FATAL = re.compile(r"^(?:\[?rank\d+\]?:\s*)?(?P<line>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Timeout)\b.*)$")
 """A line in which Python tells an uncaught exception; torchrun puts the rank before it."""
 TAIL = 1 << 16
+TRIAL = 1 << 13
+"""Bytes that a disk must still take to be said not to be full."""
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +62,20 @@ class RunFolder:
         except OSError as error:
             self.problem = f"{self.path} cannot be written ({error.strerror}); no record is kept"
             self._temporary = _temporary_folder()
+
+    def events_problem(self) -> str | None:
+        """Why the processes of the run could not write their events at its end; None when they could."""
+        trial = self.events / ".trial"
+        try:
+            trial.write_bytes(b"\0" * TRIAL)
+        except OSError as error:
+            return f"events could not be written at the end of the run ({error.strerror}): what came last is missing"
+        finally:
+            try:
+                trial.unlink()
+            except OSError:
+                pass
+        return None
 
     def write(self, record: Record) -> None:
         """Write `record.json`; raises OSError."""

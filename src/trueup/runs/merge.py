@@ -14,6 +14,7 @@ from trueup.runs.merging.adapter import merged_adapter
 from trueup.runs.merging.attention import merged_attention
 from trueup.runs.merging.checkpointing import merged_checkpointing
 from trueup.runs.merging.compilation import merged_compile
+from trueup.runs.merging.endings import killed_first
 from trueup.runs.merging.environment import merged_environment
 from trueup.runs.merging.job import Job, job_of
 from trueup.runs.merging.launch import merged_launch
@@ -123,5 +124,9 @@ def _exit(job: Job, outcome: Outcome | None, fatal_line: str | None) -> Exit:
     elif reason is None:
         errors = [event for member in job.ranks for event in member.log.of("error")]
         first = min(errors, key=lambda event: event.get("t") or 0.0, default=None)
-        reason = error_headline(first) if first is not None else fatal_line
+        killed = killed_first(job)
+        if killed is not None:  # what the others say of it came later
+            reason = f"rank {killed.rank} was killed by {killed.signal}"
+        else:
+            reason = error_headline(first) if first is not None else fatal_line
     return Exit(code=outcome.code, signal=outcome.signal, reason=reason)

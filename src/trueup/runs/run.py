@@ -78,6 +78,8 @@ def run_command(
                 on_tick=_forgiving(on_tick, problems),
             )
         record = _final(command, variant, started, reader, folder, outcome, judge)
+        events_problem = folder.events_problem()
+        problems += [events_problem] if events_problem else []
         record = _with_notes(record, problems + _other_versions(record, variant))
         try:
             folder.write(record)

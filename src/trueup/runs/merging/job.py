@@ -29,6 +29,8 @@ class Job:
     """In the order of their numbers."""
     launchers: list[ProcessEvents] = field(default_factory=list)
     """Processes that said what they would start, in the order in which they did."""
+    empty: int = 0
+    """Processes whose file holds no event."""
     restarts: int = 0
     """How many processes had the number of a rank that a later process took over."""
 
@@ -57,7 +59,8 @@ def job_of(processes: list[ProcessEvents]) -> Job:
     a plain `python` process is rank 0. A process that has a number but did not train (yet) is a rank as well. One that
     has neither is a rank only when no process trained and none has a number: the parent of `mp.spawn` is none.
     """
-    by_time = sorted(processes, key=lambda log: (_started(log), log.file))
+    told = [log for log in processes if log.events]
+    by_time = sorted(told, key=lambda log: (_started(log), log.file))
     launchers = [log for log in by_time if log.of("launcher")]
     logs = [log for log in by_time if has_trained(log) or (_role(log) == "rank" and number_of(log) is not None)]
     if not logs:
@@ -82,7 +85,7 @@ def job_of(processes: list[ProcessEvents]) -> Job:
     for number, log in enumerate(_together(without_number)):
         members[number] = Member(number, log, has_trained(log))
     ranks = [members[number] for number in sorted(members)]
-    return Job(_of_one_launch(ranks), launchers, restarts)
+    return Job(_of_one_launch(ranks), launchers, empty=len(processes) - len(told), restarts=restarts)
 
 
 def has_trained(log: ProcessEvents) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from trueup.runs.events import Events
 from trueup.runs.interpreter import is_python, isolating_options
+from trueup.runs.merging.endings import ending_notes, ranks_named
 from trueup.runs.merging.job import Job, Member, world_size_of
 from trueup.runs.merging.launch import missing_hosts
-from trueup.runs.merging.ranks import has_died
 from trueup.runs.merging.values import mapping, text
 from trueup.runs.outcome import Outcome
 from trueup.runs.tree import Sighting
@@ -28,10 +28,9 @@ def _notes(job: Job, events: Events, outcome: Outcome | None, variant: Variant) 
         yield from (Note(what=what) for what in outcome.notes)
         if not job.ranks:
             yield Note(what=unobserved(outcome.sightings))
-        dead = tuple(member.rank for member in job.ranks if has_died(member, outcome))
-        if dead:
-            how = "was stopped by the timeout" if outcome.reason == "timeout" else "was killed or crashed"
-            yield Note(what=f"{_ranks(dead)} {how} before it could write how it ended", ranks=dead)
+        if job.empty:
+            yield Note(what=f"{job.empty} processes opened a file for their events and could write nothing into it")
+        yield from ending_notes(job, outcome)
         if job.ranks:
             yield from _not_switched(events, variant)
     yield from _absent(job)
@@ -40,7 +39,7 @@ def _notes(job: Job, events: Events, outcome: Outcome | None, variant: Variant) 
     yield from _observers_off(job)
     torn = tuple(member.rank for member in job.ranks if member.log.torn) if outcome is not None else ()
     if torn:
-        yield Note(what=f"The last event of {_ranks(torn)} is incomplete and was left out", ranks=torn)
+        yield Note(what=f"The last event of {ranks_named(torn)} is incomplete and was left out", ranks=torn)
     corrupt = sum(log.corrupt for log in events.processes)
     if corrupt:
         yield Note(what=f"{corrupt} lines of the events folder are no events and were left out")
@@ -62,7 +61,7 @@ def unobserved(sightings: list[Sighting]) -> str:
             f"{NOTHING}: PYTHONPATH was replaced on the way to Python; "
             "keep what it holds, for example PYTHONPATH=src:$PYTHONPATH"
         )
-    return f"{NOTHING}: Python ran, but neither trained nor failed nor imported torch"
+    return f"{NOTHING}: Python ran, but neither trained nor failed nor imported torch, or could not write its events"
 
 
 def _absent(job: Job) -> Iterator[Note]:
@@ -74,7 +73,7 @@ def _absent(job: Job) -> Iterator[Note]:
     size = max((world_size_of(member) or 0 for member in job.ranks), default=0)
     absent = tuple(sorted(set(range(size)) - {member.rank for member in job.ranks}))
     if absent:
-        yield Note(what=f"{_ranks(absent)} never reported, of {size}", ranks=absent)
+        yield Note(what=f"{ranks_named(absent)} never reported, of {size}", ranks=absent)
 
 
 def _not_switched(events: Events, variant: Variant) -> Iterator[Note]:
@@ -98,8 +97,3 @@ def _observers_off(job: Job) -> Iterator[Note]:
             off.setdefault(f"{event.get('observer')}: {event.get('error')}", []).append(member)
     for what, members in off.items():
         yield Note(what=f"An observer switched itself off: {what}", ranks=tuple(member.rank for member in members))
-
-
-def _ranks(numbers: tuple[int, ...]) -> str:
-    shown = ", ".join(map(str, numbers[:8])) + (", ..." if len(numbers) > 8 else "")
-    return f"Rank {shown}" if len(numbers) == 1 else f"Ranks {shown}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trueup.runs.events import Event, Events
+from trueup.runs.merging.endings import end_of, silent_end
 from trueup.runs.merging.job import Job, Member, process_group_of, world_size_of
 from trueup.runs.merging.values import items, mapping, text, whole
 from trueup.runs.outcome import Outcome
@@ -12,12 +13,11 @@ from trueup.schema.record import Exit, Rank
 
 STACK_KEPT = 20_000
 ERROR_KEPT = 8_000
-NO_END = "killed, or crashed without a word"
 
 
 def merged_ranks(job: Job, events: Events, outcome: Outcome | None) -> tuple[Rank, ...]:
     """One entry a rank; `outcome` is None while the command still runs."""
-    return tuple(_rank(member, events, outcome) for member in job.ranks)
+    return tuple(_rank(member, job, events, outcome) for member in job.ranks)
 
 
 def steps_of(member: Member) -> int:
@@ -45,17 +45,12 @@ def error_headline(error: Event) -> str:
     return _headline(error).splitlines()[0][:500]
 
 
-def has_died(member: Member, outcome: Outcome | None) -> bool:
-    """True when the command is over and this rank did not end in an orderly way."""
-    return outcome is not None and member.log.last("end") is None
-
-
 def _headline(link: Any) -> str:
     kind, message = text(link.get("type")) or "exception", (text(link.get("message")) or "").strip()
     return f"{kind}: {message}" if message else kind
 
 
-def _rank(member: Member, events: Events, outcome: Outcome | None) -> Rank:
+def _rank(member: Member, job: Job, events: Events, outcome: Outcome | None) -> Rank:
     process = member.process
     pid = whole(process.get("pid")) or 0
     stack = outcome.stacks.get(pid) if outcome else None
@@ -66,7 +61,7 @@ def _rank(member: Member, events: Events, outcome: Outcome | None) -> Rank:
         world_size=world_size_of(member),
         host=text(process.get("host")) or "",
         pid=pid,
-        exit=_exit(member, pid, outcome),
+        exit=_exit(member, job, outcome),
         error=_error(member, events.crashes.get(pid)),
         trained=member.trained,
         steps=steps_of(member),
@@ -75,20 +70,19 @@ def _rank(member: Member, events: Events, outcome: Outcome | None) -> Rank:
     )
 
 
-def _exit(member: Member, pid: int, outcome: Outcome | None) -> Exit:
+def _exit(member: Member, job: Job, outcome: Outcome | None) -> Exit:
     end, error = member.log.last("end"), member.log.last("error")
     reason: str | None = None
     if outcome is not None and outcome.reason == "timeout" and end is None:
         reason = "timeout"
-    elif error is not None:
+    elif error is not None and (end is None or not error.get("thread")):
         reason = error_headline(error)
     elif end is not None:
         reason = text(end.get("reason"))
     elif outcome is not None:
-        reason = NO_END
-    if outcome is not None and pid == outcome.pid:
-        return Exit(code=outcome.code, signal=outcome.signal, reason=reason)
-    return Exit(reason=reason)
+        reason = silent_end(member, job, outcome).rstrip(",:")
+    known = end_of(member, job, outcome) if outcome is not None else None
+    return Exit(code=known.code, signal=known.signal, reason=reason) if known is not None else Exit(reason=reason)
 
 
 def _error(member: Member, crash: str | None) -> str | None:

@@ -43,6 +43,7 @@ class Session:
         self.trained = False
         self.in_observer = False
         self.end_reason = "finished"
+        self._before_end = []
         self._at_end = []
         self.on_training = []
         """Called when the first backward pass or optimizer step has made this process a rank."""
@@ -111,6 +112,10 @@ class Session:
             self.open()
             _call_all(self.on_training)
 
+    def before_end(self, function):
+        """Call `function()` when the interpreter ends in an orderly way; it may open the file."""
+        self._before_end.append(function)
+
     def at_end(self, function):
         """Call `function()` when the interpreter ends in an orderly way, before the `end` event."""
         self._at_end.append(function)
@@ -124,6 +129,7 @@ class Session:
         _call_all(self.after_fork_in_child)
 
     def _end(self):
+        _call_all(self._before_end)
         if self.off and self.role == role.RANK:  # what failed may have been what opens the file
             self.open()
         if not self.events.is_open:

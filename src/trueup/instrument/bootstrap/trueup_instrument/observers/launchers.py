@@ -51,6 +51,23 @@ def _torchrun(session, module):
         )
 
     patching.around(session, NAME, module, "launch_agent", before=launches)
+    if hasattr(module, "ChildFailedError"):
+
+        def gives_up(result, args, kwargs, seen):
+            _ranks_failed(session, *args[1:], **kwargs)
+
+        patching.around(session, NAME, module.ChildFailedError, "__init__", after=gives_up)
+
+
+def _ranks_failed(session, name, failures):
+    """The agent gives up: these processes ended badly by themselves, the others were ended by it."""
+    session.write(
+        "ranks-failed",
+        ranks=[
+            {"rank": rank, "pid": failure.pid, "code": failure.exitcode, "t": failure.timestamp}
+            for rank, failure in failures.items()
+        ],
+    )
 
 
 # -- accelerate launch -------------------------------------------------------------------------------------------------

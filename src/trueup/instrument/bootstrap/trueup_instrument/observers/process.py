@@ -33,27 +33,40 @@ def attach(session):
 
 
 def _watch_exceptions(session):
-    tell = session.guarded(NAME, lambda kind, error, trace: tell_error(session, kind, error, trace))
+    tell = session.guarded(NAME, lambda error, trace, thread=None: tell_error(session, error, trace, thread))
     previous, previous_thread = sys.excepthook, threading.excepthook
+    told = set()
 
     def hook(kind, error, trace):
-        tell(kind, error, trace)
+        told.add(id(error))
+        tell(error, trace)
         previous(kind, error, trace)
 
     def thread_hook(arguments):
         if arguments.exc_type is not SystemExit:
-            tell(arguments.exc_type, arguments.exc_value, arguments.exc_traceback)
+            tell(arguments.exc_value, arguments.exc_traceback, getattr(arguments.thread, "name", "unknown"))
         previous_thread(arguments)
+
+    def missed():
+        """The program put a hook of its own in the place of ours; Python keeps the exception that ended it."""
+        error = getattr(sys, "last_value", None)
+        if error is not None and id(error) not in told:
+            tell(error, error.__traceback__)
 
     sys.excepthook = hook
     threading.excepthook = thread_hook
+    session.before_end(missed)
 
 
-def tell_error(session, kind, error, trace):
-    """Write an `error` event; a process that fails before it trains is reported too, unless it is some child."""
+def tell_error(session, error, trace, thread=None):
+    """Write an `error` event; a process that fails before it trains is reported too, unless it is some child.
+
+    `thread` is the name of the thread that the exception ended, when the process itself goes on.
+    """
     if session.role == role.RANK:
         session.open()
-    session.end_reason = "error"
+    if thread is None:
+        session.end_reason = "error"
     chain, seen = [], set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -74,6 +87,7 @@ def tell_error(session, kind, error, trace):
         message=first["message"],
         user_at=next((link["at"] for link in chain if link["at"]), None),
         chain=chain,
+        thread=thread,
         out_of_memory=any(name in link["type"] for link in chain for name in OUT_OF_MEMORY),
     )
 

@@ -33,7 +33,11 @@ def attach(session):
         written.forget()
         series.add(seconds, losses.of_step(), last_batch.pop("tokens", None), backwards)
 
-    clock.stepped_unseen = lambda: session.optimizer_compiled and written.since_remembered()
+    def stepped_unseen():
+        may_be_compiled = session.optimizer_compiled or "compile_trace" in session.off
+        return may_be_compiled and written.since_remembered()
+
+    clock.stepped_unseen = stepped_unseen
     clock.on_backward.append(session.guarded("losses", losses.add))
     clock.on_backward.append(session.guarded(NAME, lambda roots: session.mark_trained()))
     clock.after_backward.append(session.guarded(NAME, lambda *_: written.remember()))
