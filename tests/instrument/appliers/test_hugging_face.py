@@ -51,6 +51,7 @@ def test_all_switches_at_once_make_the_plain_training_of_the_base_model(switch: 
     assert actual.checkpointing.fraction == 0.0
     assert (actual.precision.matmul, actual.precision.parameters) == ({"float32": 1.0}, {"float32": 1.0})
     assert (run.printed["mixed precision"], run.printed["autocast"]) == (["no", "no"], "torch.float32")
+    assert ("Accelerator", "mixed_precision bf16 replaced by no") in run.details("precision")
     assert run.record.requested["precision"]["dtype"] == "bf16"
     assert run.observers_off() == []
     assert [note.what for note in run.record.notes] == [

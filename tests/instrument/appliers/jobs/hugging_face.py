@@ -1,6 +1,7 @@
 """A tiny Llama trained by Trainer with an adapter, and a model prepared by Accelerate. Prints facts as JSON."""
 
 import json
+import os
 import sys
 import tempfile
 
@@ -12,7 +13,13 @@ from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArgumen
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 64}
 
 ROWS = [{"input_ids": torch.arange(n, n + 8), "labels": torch.arange(n, n + 8)} for n in range(16)]
-LORA = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights="pissa", modules_to_save=["lm_head"])
+LORA = LoraConfig(
+    r=4,
+    target_modules=["q_proj", "v_proj"],
+    init_lora_weights="pissa",
+    modules_to_save=["lm_head"],
+    trainable_token_indices=[1, 2],
+)
 
 
 def loaded():
@@ -55,7 +62,8 @@ layer = adapted.base_model.model.model.layers[0].self_attn.q_proj
 before = layer.base_layer.weight.detach().clone()
 trainer, losses = trained(adapted)
 
-accelerator = Accelerator(cpu=True, mixed_precision="bf16")
+os.environ["ACCELERATE_MIXED_PRECISION"] = "bf16"  # as `accelerate launch` does
+accelerator = Accelerator(cpu=True)
 plain = accelerator.prepare(torch.nn.Linear(4, 2))
 second = LlamaForCausalLM(LlamaConfig(**SIZES))
 second.set_attn_implementation("sdpa")
