@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from hand_made import distribution, environment, write
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from trueup.environment.packages import installed, normalised
-from trueup.rules.requirements import unmet
+from trueup.rules.requirements import REQUIREMENT, applies_here, markers, unmet
 from trueup.schema.environment import Environment
 
 
@@ -152,3 +154,16 @@ def test_what_an_interrupted_pip_leaves(tmp_path):
     found, notes = broken(site)
     assert found == {}
     assert "interrupted pip" in notes
+
+
+def test_requirements_are_read_as_the_packaging_library_reads_them():
+    facts = Environment(python="3.11.7", machine="x86_64", python_tag="cp311", platform="Linux 6.8")
+    lines = [line for each in importlib.metadata.distributions() for line in each.requires or ()]
+    assert len(lines) > 500
+    for line in lines:
+        by_library, found = Requirement(line), REQUIREMENT.fullmatch(line)
+        if by_library.url is None:
+            assert found is not None, line
+            assert SpecifierSet(found["specifier"].strip().strip("()")) == by_library.specifier
+            applies = by_library.marker is None or by_library.marker.evaluate(markers(facts))
+            assert applies_here(found["marker"], facts) == applies, line

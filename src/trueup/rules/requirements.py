@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from trueup.schema.environment import Environment, Package
@@ -21,6 +22,9 @@ WATCHED = frozenset((
 
 OF_NVIDIA = "nvidia-"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+REQUIREMENT = re.compile(NAME.pattern + r"\s*(?:\[[^\]]*\])?(?P<specifier>[^;@]*)(?:;(?P<marker>.*))?")
+"""https://packaging.python.org/en/latest/specifications/dependency-specifiers/, but for those that name a URL."""
+COMPARISON = re.compile(r"""\s*(?P<name>\w+)\s*(?P<sign>[<>=!]=|[<>])\s*["'](?P<value>[^"']*)["']\s*""")
 
 
 @dataclass(frozen=True)
@@ -50,27 +54,42 @@ def unmet(environment: Environment) -> Iterator[Unmet]:
 
 
 def _judged(environment: Environment, package: Package, name: str, line: str) -> Iterator[Unmet]:
-    installed = environment.packages.get(name)
-    if installed is not None and not re.search(r"[<>=~@;]", line):
-        return  # nothing but a name, and it is there: not worth a parser
-    from packaging.requirements import InvalidRequirement, Requirement
+    found = REQUIREMENT.fullmatch(line)
+    if found is None or not applies_here(found["marker"], environment):
+        return
+    try:
+        specifier = SpecifierSet(found["specifier"].strip().strip("()"))
+        installed = environment.packages.get(name)
+        if installed is None:
+            yield Unmet(package, name, f"{name}{specifier}", None)
+        elif not specifier.contains(Version(installed.version), prereleases=True):
+            yield Unmet(package, name, f"{name}{specifier}", installed.version)
+    except (InvalidSpecifier, InvalidVersion):
+        return
+
+
+def applies_here(marker: str | None, environment: Environment) -> bool:
+    """Whether a requirement counts here. Most markers are comparisons joined by `and`; others take a parser to load."""
+    if not marker:
+        return True
+    known = markers(environment)
+    parts = [COMPARISON.fullmatch(part) for part in marker.split(" and ")]
+    if all(part is not None and part["name"] in known for part in parts):
+        return all(_holds(known[part["name"]], part["sign"], part["value"]) for part in parts if part)
+    from packaging.markers import InvalidMarker, Marker
 
     try:
-        requirement = Requirement(line)
-    except InvalidRequirement:
-        return
-    if requirement.marker is not None and not requirement.marker.evaluate(markers(environment)):
-        return
-    text = f"{name}{requirement.specifier}"
-    if installed is None:
-        yield Unmet(package, name, text, None)
-        return
+        return Marker(marker).evaluate(known)
+    except InvalidMarker:
+        return False
+
+
+def _holds(value: str, sign: str, wanted: str) -> bool:
+    """Versions are compared as versions, as the specification of markers says; other values are texts."""
     try:
-        version = Version(installed.version)
-    except InvalidVersion:
-        return
-    if not requirement.specifier.contains(version, prereleases=True):
-        yield Unmet(package, name, text, installed.version)
+        return SpecifierSet(f"{sign}{wanted}").contains(Version(value), prereleases=True)
+    except (InvalidSpecifier, InvalidVersion):
+        return (value == wanted) == (sign == "==")
 
 
 def markers(environment: Environment) -> dict[str, str]:
