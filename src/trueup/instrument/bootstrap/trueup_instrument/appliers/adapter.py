@@ -19,12 +19,21 @@ def attach(switch):
 
 def _auxiliary(switch, module):
     """`modules_to_save` and trainable tokens: copies that would be trained in the place of the original."""
-    for name in ("AuxiliaryTrainingWrapper", "ModulesToSaveWrapper"):
+    for name in ("AuxiliaryTrainingWrapper", "ModulesToSaveWrapper", "TrainableTokensWrapper"):
         kind = getattr(module, name, None)
-        if kind is not None and "disable_adapters" in vars(kind):
-            kind.disable_adapters = property(lambda self: True)
+        if kind is not None and "enable_adapters" in vars(kind):
+            replace(kind, "__init__", _made_disabled)
+            replace(kind, "enable_adapters", lambda original: lambda self, enabled: original(self, False))
     replace(module, "_set_layer_requires_grad", lambda original: lambda layer, requires_grad: original(layer, False))
     replace(module, "set_additional_trainable_modules", lambda original: _keeping(switch, original, _model_of))
+
+
+def _made_disabled(original):
+    def __init__(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        self._disable_adapters = True
+
+    return __init__
 
 
 def _tuners(switch, module):
@@ -43,6 +52,8 @@ def _keeping(switch, original, model_of):
     restore = switch.guarded(lambda model, flags: _restore(switch, model, flags))
 
     def call(*args, **kwargs):
+        if any(getattr(value, "is_prompt_learning", False) for value in (*args, *kwargs.values())):
+            return original(*args, **kwargs)
         model = model_of(args, kwargs)
         flags = {id(parameter): parameter.requires_grad for parameter in model.parameters()}
         result = original(*args, **kwargs)

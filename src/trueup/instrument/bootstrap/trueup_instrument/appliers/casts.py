@@ -117,6 +117,9 @@ def _tensors(switch, torch):
         replace(torch.Tensor, name, to)
     for name in HALVES:
         replace(torch.Tensor, name, half)
+    lazy = getattr(torch.nn.parameter, "UninitializedTensorMixin", None)
+    if lazy is not None:  # it knows by identity what may be called before there is a shape
+        lazy._allowed_methods = [*lazy._allowed_methods, *(getattr(torch.Tensor, name) for name in ("to", *HALVES))]
 
 
 def in_float32(torch, args, kwargs):

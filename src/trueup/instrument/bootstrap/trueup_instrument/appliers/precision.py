@@ -4,6 +4,8 @@ The requests are refused where they are made: the classes and functions of torch
 and transformers that would build them. Casts of models and tensors are in `casts.py`.
 """
 
+import os
+
 from trueup_instrument.announcements import spoken
 from trueup_instrument.appliers import casts
 from trueup_instrument.appliers.replacing import change_arguments, replace
@@ -100,8 +102,8 @@ def _float32(switch, torch):
 
 def _mixed(switch, kind):
     def change(arguments):
-        asked = arguments["mixed_precision"]
-        arguments["mixed_precision"] = "no"  # also overrules ACCELERATE_MIXED_PRECISION
+        asked = arguments["mixed_precision"] or os.environ.get("ACCELERATE_MIXED_PRECISION")
+        arguments["mixed_precision"] = "no"
         handlers = arguments.get("kwargs_handlers")
         if handlers:  # recipes for fp8, with which anything but mixed_precision="fp8" is an error
             arguments["kwargs_handlers"] = [h for h in handlers if not type(h).__name__.endswith("RecipeKwargs")]
