@@ -195,7 +195,11 @@ def test_half_a_torch(site):
 
 def test_an_editable_install_and_a_folder_without_metadata(site):
     source = site.folder / "checkout"
-    compiled(source / "src" / "mine" / "_C.so", calling(NEW_CHECK), *site.linked)
+    module = compiled(source / "src" / "mine" / "_C.so", calling(NEW_CHECK), *site.linked)
+    for other in ("build/lib/mine", ".tox/py/lib", "environment/lib"):  # what Python does not import from there
+        (source / other).mkdir(parents=True)
+        shutil.copy(module, source / other)
+    (source / "environment" / "pyvenv.cfg").touch()
     information = site.packages / "mine-0.1.dist-info"
     information.mkdir()
     (information / "RECORD").write_text("__editable__.mine-0.1.pth,,\n")

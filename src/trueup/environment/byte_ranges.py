@@ -32,7 +32,7 @@ def read_bytes(path: Path, offset: int, size: int, short: bool = False) -> bytes
             if not stat.S_ISREG(status.st_mode):
                 raise Unreadable("not a regular file")
             if short:
-                size = max(min(size, status.st_size - offset) & ~7, 0)
+                size = max(min(size, status.st_size - offset), 0)
             if offset + size > status.st_size:
                 raise Unreadable("truncated" if status.st_size else "empty")
             data = os.pread(handle, size, offset)

@@ -18,10 +18,15 @@ from trueup.environment.gnu_hash import SYMBOL, GnuHash, gnu_hash
 
 MACHINES = {3: "i386", 21: "ppc64le", 22: "s390x", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
 
+HEADER = 64
+HEAD = 1 << 12
+"""Read at once: the header and, in any file that a linker wrote, the program headers behind it."""
 DYNAMIC_ENTRY = struct.Struct("<qQ")
 VERSION_NEED = struct.Struct("<HHIII")
 VERSION_NEED_ENTRY = struct.Struct("<IHHII")
 VERSION_DEFINITION = struct.Struct("<HHHHIII")
+VERSION_NAME = struct.Struct("<II")
+LARGEST_VERSION_TABLE = 1 << 16
 
 PT_LOAD, PT_DYNAMIC = 1, 2
 SHT_DYNSYM = 11
@@ -101,19 +106,21 @@ class Elf:
     def versions_needed(self) -> dict[str, tuple[str, ...]]:
         """Library → symbol versions that it must offer (`libc.so.6` → `GLIBC_2.14`, ...), weak ones left out."""
         needed: dict[str, tuple[str, ...]] = {}
-        for record, (_, count, library, first, _) in self._chain(DT_VERNEED, VERSION_NEED, last=4):
-            entries = self._follow(record + first, VERSION_NEED_ENTRY, last=4, limit=count)
+        table = self._version_table(DT_VERNEED)
+        for record, (_, count, library, first, _) in followed(table, 0, VERSION_NEED, last=4):
+            entries = followed(table, record + first, VERSION_NEED_ENTRY, last=4, limit=count)
             versions = tuple(self.text(name) for _, (_, flags, _, name, _) in entries if not flags & VERSION_WEAK)
             needed[self.text(library)] = needed.get(self.text(library), ()) + versions
         return needed
 
     def versions_offered(self) -> frozenset[str]:
         """Symbol versions that the file defines."""
-        names = []
-        for record, (_, _, _, count, _, first, _) in self._chain(DT_VERDEF, VERSION_DEFINITION, last=6):
-            if count:
-                (name,) = struct.unpack("<I", self._at(record + first, 4))
-                names.append(self.text(name))
+        table = self._version_table(DT_VERDEF)
+        names: list[str] = []
+        for record, (_, _, _, count, _, first, _) in followed(table, 0, VERSION_DEFINITION, last=6):
+            # The first name is the version's own, the others are those that it follows upon.
+            own = followed(table, record + first, VERSION_NAME, last=1, limit=min(count, 1))
+            names += (self.text(name) for _, (name, _) in own)
         return frozenset(names)
 
     def section(self, name: bytes) -> Section | None:
@@ -181,38 +188,47 @@ class Elf:
             Section(names[row[0] : max(names.find(b"\0", row[0]), row[0])], row[1], row[4], row[5]) for row in rows
         )
 
-    def _chain(self, tag: int, record: struct.Struct, last: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+    def _version_table(self, tag: int) -> bytes:
+        """From its start to beyond its end, which nothing tells."""
         start = self._value(tag)
-        return iter(()) if start is None else self._follow(start, record, last, limit=4096)
+        if start is None:
+            return b""
+        return read_bytes(self.path, offset_of(self.segments, start), LARGEST_VERSION_TABLE, short=True)
 
-    def _follow(
-        self, address: int, record: struct.Struct, last: int, limit: int
-    ) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Records whose field number `last` says how far on the next one lies; 0 ends the list."""
-        for _ in range(limit):
-            fields = record.unpack(self._at(address, record.size))
-            yield address, fields
-            if not fields[last]:
-                return
-            address += fields[last]
+
+def followed(
+    table: bytes, at: int, record: struct.Struct, last: int, limit: int = 4096
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Offset and fields of the records of a list; field number `last` says how far on the next one lies, 0 ends it."""
+    for _ in range(limit if table else 0):
+        if at + record.size > len(table):
+            raise Unreadable("a list of symbol versions leaves its table")
+        fields = record.unpack_from(table, at)
+        yield at, fields
+        if not fields[last]:
+            return
+        at += fields[last]
 
 
 def read(path: Path) -> Elf:
     """Read the dynamic section of `path`. Raises `Unreadable` with the reason in words."""
-    head = read_bytes(path, 0, 64)
+    head = read_bytes(path, 0, HEAD, short=True)
     if head[:4] != b"\x7fELF":
-        raise Unreadable("not an ELF file")
+        raise Unreadable("not an ELF file" if head else "empty")
     if head[4:6] != b"\x02\x01":
         raise Unreadable("not a 64-bit little-endian ELF file")
-    fields = struct.unpack("<HHIQQQIHHHHHH", head[16:])
+    if len(head) < HEADER:
+        raise Unreadable("truncated")
+    fields = struct.unpack("<HHIQQQIHHHHHH", head[16:HEADER])
     machine, program_at, section_at = fields[1], fields[4], fields[5]
     program_size, program_count, section_size, section_count, names_index = fields[8:13]
     if program_size != 56:
         raise Unreadable("its program headers have an unknown size")
+    programs = head[program_at : program_at + program_size * program_count]
+    if len(programs) != program_size * program_count:
+        programs = read_bytes(path, program_at, program_size * program_count)
     segments, dynamic_at = [], None
-    for kind, _, offset, address, _, size, _, _ in struct.iter_unpack(
-        "<IIQQQQQQ", read_bytes(path, program_at, program_size * program_count)
-    ):
+    for kind, _, offset, address, _, size, _, _ in struct.iter_unpack("<IIQQQQQQ", programs):
         if kind == PT_LOAD:
             segments.append(Segment(offset, address, size))
         elif kind == PT_DYNAMIC:

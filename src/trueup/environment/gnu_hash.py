@@ -33,7 +33,8 @@ class GnuHash:
         before = max(self._buckets) - self._first
         if before >= 0:
             # The chain of the highest bucket is the last one; how far it goes is found by walking it.
-            last = integers("I", read_bytes(path, chains_at + 4 * before, 4 * LONGEST_CHAIN, short=True))
+            last_chain = read_bytes(path, chains_at + 4 * before, 4 * LONGEST_CHAIN, short=True)
+            last = integers("I", last_chain[: len(last_chain) & ~3])
             length = next((number for number, each in enumerate(last, 1) if each & 1), None)
             if length is None:
                 raise Unreadable("its hash table is damaged")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,8 @@ SHARED_OBJECT = re.compile(r"\.so(?:\.\d+)*$")
 LARGEST_RECORD = 1 << 26
 MOST_FILES = 200_000
 """Where a folder is walked: no package has more; a link to a disk of data sets may."""
-LEFT_OUT = {".git", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox", ".mypy_cache"}
+NO_SOURCE = {"build", "dist", "node_modules", "site-packages"}
+"""Folders of a project that hold no modules which an editable install imports."""
 
 
 class SharedObject(NamedTuple):
@@ -39,10 +40,10 @@ def shared_objects(folders: Iterable[Path], cache: BinaryCache) -> Iterator[Shar
                 package = normalised(match["name"]) if match else None
                 covered.update(listing.tops)
                 yield from (SharedObject(folder / file, file, package) for file in listing.files)
-                for found in walked(Path(listing.source)) if listing.source is not None else ():
+                for found in walked(Path(listing.source), NO_SOURCE) if listing.source is not None else ():
                     yield SharedObject(found, decoded(os.fsencode(found)), package)
         for name in names:
-            if name in covered or name in LEFT_OUT or name.endswith((".dist-info", ".egg-info")):
+            if name in covered or name == "__pycache__" or name.endswith((".dist-info", ".egg-info")):
                 continue
             path = folder / name
             if SHARED_OBJECT.search(name):
@@ -106,11 +107,15 @@ def editable_source(file: Path) -> str | None:
         return None
 
 
-def walked(folder: Path) -> Iterator[Path]:
-    """Shared objects under a folder; links to folders are not followed."""
+def walked(folder: Path, left_out: Collection[str] = ()) -> Iterator[Path]:
+    """Shared objects under a folder. Links to folders are not followed; hidden folders, which Python cannot import
+    from, and other environments inside it are passed over."""
     seen = 0
     for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in LEFT_OUT)
+        if "pyvenv.cfg" in files:
+            folders.clear()
+            continue
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")) and name not in left_out)
         seen += len(files)
         if seen > MOST_FILES:
             return
