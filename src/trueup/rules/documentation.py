@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from trueup.rules.definition import Rule
+from trueup.rules.definition import LogText, Rule
 from trueup.rules.registry import all_rules
 from trueup.schema.finding import Remedy
 from trueup.schema.layer import LAYERS
@@ -44,7 +44,7 @@ def _index() -> str:
         "",
         "# Rules",
         "",
-        f"{len(all_rules())} failure classes that trueup detects in the record of a run.",
+        f"{len(all_rules())} failure classes that trueup detects in runs, logs and environments.",
     ]
     for layer in LAYERS:
         of_layer = [rule for rule in all_rules() if rule.layer == layer]
@@ -67,6 +67,9 @@ def _page(rule: Rule) -> str:
     lines += ["", "## Cause", "", rule.cause, "", "## What to do", ""]
     lines += [f"- `{remedy.id}` ({_kind(remedy)}): {_text(remedy.how)}" for remedy in rule.remedies]
     lines += ["", "## What looks like it and is not", "", rule.caution]
+    if rule.log:
+        lines += ["", "## What it prints", ""]
+        lines += [f"- {_code(text.text)}{_printed_by(text)}" for text in rule.log]
     if rule.explains:
         lines += ["", "## What follows from it", ""]
         lines += [f"- [{each}](../{each}.md)" for each in rule.explains]
@@ -78,6 +81,17 @@ def _page(rule: Rule) -> str:
 def _scope(rule: Rule) -> str:
     versions = ", ".join(f"{name} {specifier}" for name, specifier in rule.versions.items())
     return f" Applies to {versions}." if versions else ""
+
+
+def _printed_by(text: LogText) -> str:
+    shared = "shared with other classes" if text.strength == "supporting" else ""
+    told = "; ".join(part for part in (text.versions, shared) if part)
+    return f" ({told})" if told else ""
+
+
+def _code(text: str) -> str:
+    """A code span that ends where the text does, whatever backticks it holds."""
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
 def _kind(remedy: Remedy) -> str:

@@ -111,9 +111,6 @@ RULE = Rule(
             versions="triton 2.x to 3.x",
             not_with=("requires .target",),
         ),
-        LogText(
-            text="PTXAS error:", strength="supporting", versions="triton 3.5 or newer", not_with=("requires .target",)
-        ),
     ),
     from_log=detect_log,
     from_environment=detect_in_environment,
