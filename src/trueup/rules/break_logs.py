@@ -48,10 +48,9 @@ class BreakLine:
         return break_kind(self.told)
 
     def within(self, expression: str) -> Frame | None:
-        """The innermost quoted line, or frame of the traceback, whose file or function fits."""
+        """The innermost line of the traced code whose file or function fits."""
         wanted = re.compile(expression)
-        everything = (*frames(self.failure), *self.quoted)
-        return next((each for each in reversed(everything) if wanted.search(_named(each))), None)
+        return next((each for each in reversed(self.quoted) if wanted.search(_named(each))), None)
 
     def says(self, expression: str) -> re.Match[str] | None:
         """Where the text of the break has this expression."""

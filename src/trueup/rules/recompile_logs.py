@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ _HIT = re.compile(
 _FUNCTION = re.compile(r"function: '?(?P<name>[^'\n(]+?)'? \((?P<file>[^)\n]+?)(?::(?P<line>\d+))?\)")
 _LAST = re.compile(r"(?:last )?reasons?: *(?P<reason>[^\n]+)")
 _LINE = re.compile(
-    r"^\s*(?:\[[^\]\n]*\]\s*)*-? *(?P<reason>(?:\d+/\d+: |tensor 'L\[|L\['|___check_|__nn_module_guard_)[^\n]+)", re.M
+    r"^(?:[^\n]*?\] *)?[\s`]*-? *(?P<reason>(?:\d+/\d+: |tensor 'L\[|L\['|___check_|__nn_module_guard_)[^\n]+)", re.M
 )
 _GUARDED = re.compile(
     r"\d+/\d+: \S|guard failure|size mismatch at index|___check_|__nn_module_guard|requires_grad mismatch"
@@ -245,7 +246,8 @@ def _next_lines(failure: Failure, following: list[Failure]) -> Iterator[str]:
 
 def _raw(failure: Failure) -> str:
     """What was printed, with its quotation marks, which tell names from words in guards."""
-    return MARGIN.sub("\n", "\n".join(printed(part.failure) for part in parts(failure)))
+    text = "\n".join(printed(part.failure) for part in parts(failure))
+    return MARGIN.sub("\n", html.unescape(text) if "&" in text else text)
 
 
 def _printed(log: Log, failure: Failure, what: str, value: str | None) -> Evidence:
