@@ -128,6 +128,13 @@ CASES = [
     ),
     positive(
         "attention/packing-leak-mask-or-cache-present",
+        "an all-ones mask that the model drops for plain causal attention",
+        attention(kernel("sdpa-flash-cpu"), packed=True, masks={"none": 3}, given_mask="all-ones"),
+        severity="error",
+        confidence="likely",
+    ),
+    positive(
+        "attention/packing-leak-mask-or-cache-present",
         "the default cache",
         attention(kernel("sdpa-flash-cpu"), packed=True, masks={"none": 3}, cache=True),
         severity="error",
@@ -170,6 +177,16 @@ CASES = [
             }
         },
         also=("warning compile/scalar-extraction-graph-break",),
+    ),
+    positive(
+        "checkpointing/compiled-region-falls-back-to-eager",
+        "item() in an operator that Dynamo does not name, beside checkpoints that ran eager",
+        {
+            "actual": {
+                "compile": {"breaks": [graph_break(ITEM, inside="a higher-order operator")]},
+                "checkpointing": {"calls": 12},
+            }
+        },
     ),
     negative(
         "checkpointing/compiled-region-falls-back-to-eager",

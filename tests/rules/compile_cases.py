@@ -249,6 +249,16 @@ CASES = [
         "frames seen, nothing runs compiled",
         compile(**EAGER, frames=12, graphs=0),
     ),
+    positive(
+        "compile/requested-and-not-applied",
+        "another model, which nobody compiled, trains after the compiled one",
+        {
+            **compile(**EAGER, holders=0),
+            "order+": [event("compile", "torch.compile", "Block", target="module")],
+            "samples": [{"step": 3, "fraction": 0.98}, {"step": 9, "fraction": 0.0}],
+        },
+        severity="note",
+    ),
     negative(
         "compile/requested-and-not-applied",
         "this run forces compile off",

@@ -76,7 +76,8 @@ class GraphBreak(msgspec.Struct, frozen=True, kw_only=True):
     frame: str | None = None
     """`file:line` at which Dynamo stopped; a library's line where `at` is the user's."""
     inside: str | None = None
-    """Higher-order operator that was being traced, `torch.utils.checkpoint.checkpoint`, ..."""
+    """Higher-order operator that was being traced, `torch.utils.checkpoint.checkpoint`, ..., or `a higher-order operator`
+    where Dynamo does not name it."""
     explanation: str | None = None
     """Dynamo's own explanation, which names the function or operator."""
 
@@ -146,6 +147,8 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """What the attention masks of the sampled calls were: `none`, `all-ones`, `causal`, `other`, ... → calls."""
     toggles: dict[str, bool] = {}
     """Global SDPA switches at the last sample: `flash`, `mem_efficient`, `math`, `cudnn`."""
+    given_mask: str | None = None
+    """What the mask given to a sampled call of the model was, before the model made its own of it: `all-ones`, ..."""
     packed: bool | None = None
     """True when the position ids of a sampled model call restarted within a row."""
     boundaries: bool | None = None

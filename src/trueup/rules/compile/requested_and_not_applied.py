@@ -25,11 +25,14 @@ def detect(record: Record) -> Sighting | None:
         for name in CONFIG
         if each.detail.get(name)
     ]
+    earlier = [sample for sample in record.samples if (sample.fraction or 0.0) > 0.0 and not sample.compiled_during]
+    another = bool(earlier) and not compile.limits and not compile.holders
     what = f"{len(calls)} compile calls" if calls else listed(flags_on(record))
     hint = f" ({listed(off)})" if off else ""
     return Sighting(
         message=f"Compilation was requested by {what}, and 0 % of the parameters ran compiled{hint}; Dynamo saw "
-        f"{compile.frames} frames and made {compile.graphs} graphs.",
+        f"{compile.frames} frames and made {compile.graphs} graphs."
+        + (f" In step {earlier[-1].step} compiled code still ran: another model came after it." if another else ""),
         evidence=(
             *coverage(compile),
             Evidence(what="frames that Dynamo started to compile", value=compile.frames),
@@ -38,6 +41,7 @@ def detect(record: Record) -> Sighting | None:
             *(Evidence(what="failure of Dynamo", value=text[:200]) for text in compile.failures[:2]),
             *places(calls[:2]),
         ),
+        severity="note" if another else None,  # the model that trains now was never asked to be compiled
     )
 
 

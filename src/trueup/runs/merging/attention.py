@@ -29,6 +29,7 @@ def merged_attention(job: Job) -> Attention:
         toggles={
             str(name): bool(value) for sample in samples[-1:] for name, value in mapping(sample.get("toggles")).items()
         },
+        given_mask=next((text(sample["given_mask"]) for sample in reversed(samples) if sample.get("given_mask")), None),
         packed=any_true(sample.get("packed") for sample in samples),
         boundaries=any_true(sample.get("boundaries") for sample in samples),
         cache=any_true(sample.get("cache") for sample in samples),

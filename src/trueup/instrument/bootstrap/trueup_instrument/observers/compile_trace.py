@@ -22,6 +22,9 @@ CHECKPOINT = "tag_activation_checkpoint"
 HIGHER_ORDER = re.compile(r"[Hh]igher[ -]?[Oo]rder[ -]?[Oo]p(?:erator)?:? `?([\w.]+)`?")
 OPTIMIZER_CODE = ("/torch/optim/", "\\torch\\optim\\", "_foreach_", "_fused_adam", "_fused_sgd")
 """In the text of a graph, which names the file of each operator's code."""
+SUBGRAPH = re.compile(r"higher_order_ops\.py\", line \d+, in (?:speculate_subgraph|create_wrapped_node)")
+"""Frames of Dynamo's own that trace the body of a higher-order operator, which the reason often leaves unnamed."""
+SOME_OPERATOR = "a higher-order operator"
 UNINFORMATIVE = ("Encountered graph break when", "Failed to handle graph break gracefully")
 
 
@@ -163,7 +166,7 @@ class TraceHandler(logging.Handler):
             type=gb.group(1) if gb else None,
             at=places.user_line_of(frames),
             frame=f"{places.installed(frames[-1][0])}:{frames[-1][1]}" if frames else None,
-            inside=operator.group(1) if operator else None,
+            inside=operator.group(1) if operator else SOME_OPERATOR if SUBGRAPH.search(payload) else None,
         )
 
     def _metrics(self, fields, metrics):

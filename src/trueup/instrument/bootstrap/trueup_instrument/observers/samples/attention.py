@@ -22,6 +22,7 @@ class Window:
         self.functions = {}
         self.masks = {}
         self.contexts = []
+        self.given_mask = None
         self.packed = None
         self.boundaries = None
         self.cache = None
@@ -44,9 +45,9 @@ class Window:
         context = innermost_code(getattr(sys.modules.get("torch.nn.attention"), "sdpa_kernel", None))
         if context is not None:
             found[context] = self._restricted
-        for root in self.sample.roots:
-            code = innermost_code(type(modules.bare(root)).forward)
-            if code is not None and "position_ids" in code.co_varnames:
+        for module in self.sample.live:
+            code = innermost_code(type(module).forward)
+            if code is not None and "position_ids" in code.co_varnames and "input_ids" in code.co_varnames:
                 found[code] = self._model_called
         cache = innermost_code(
             getattr(getattr(sys.modules.get("transformers.cache_utils"), "Cache", None), "update", None)
@@ -71,14 +72,15 @@ class Window:
             self.contexts.append(names)
 
     def _model_called(self, frame):
-        """Packed documents show as positions that start anew inside a row."""
         given = frame.f_locals
-        positions = given.get("position_ids")
-        if self.packed is None and getattr(positions, "dim", None) and positions.dim() == 2 and positions.shape[-1] > 1:
-            self.packed = bool((positions[:, 1:] <= positions[:, :-1]).any())
+        mask = given.get("attention_mask")
+        if self.given_mask is None:
+            self.given_mask = mask_kind(mask)
+        if self.packed is None:
+            self.packed = packed(given.get("position_ids"), mask)
         options = given.get("kwargs")
         named = {**given, **(options if isinstance(options, dict) else {})}
-        self.boundaries = any(named.get(name) is not None for name in BOUNDARIES)
+        self.boundaries = bool(self.boundaries) or any(named.get(name) is not None for name in BOUNDARIES)
 
     def _cache_filled(self, frame):
         self.cache = True
@@ -102,6 +104,7 @@ class Window:
                 "sdpa": self._calls(),
                 "contexts": self.contexts,
                 "toggles": toggles(),
+                "given_mask": self.given_mask,
                 "packed": self.packed,
                 "boundaries": self.boundaries,
                 "cache": self.cache,
@@ -151,6 +154,20 @@ def mask_kind(mask):
         ):
             return "causal"
     return "other"
+
+
+def packed(positions, mask):
+    """Whether positions start anew inside a row of tokens; None when there are none to look at.
+
+    Padding has positions as well, all alike or from zero, so that tokens beside padding tell nothing.
+    """
+    if not hasattr(positions, "dim") or positions.dim() != 2 or positions.shape[-1] < 2:
+        return None
+    again = positions[:, 1:] <= positions[:, :-1]
+    if hasattr(mask, "dim") and mask.dim() == 2 and mask.shape == positions.shape:
+        tokens = mask != 0
+        again = again & tokens[:, 1:] & tokens[:, :-1]
+    return bool(again.any())
 
 
 def toggles():

@@ -1,0 +1,50 @@
+"""LM that hands its causal mask to SDPA as a tensor, with attention dropout."""
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Attention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.out = nn.Linear(dim, dim)
+
+    def forward(self, x, mask):
+        b, s, d = x.shape
+        q, k, v = self.qkv(x).view(b, s, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=0.1 if self.training else 0.0)
+        return self.out(y.transpose(1, 2).reshape(b, s, d))
+
+
+class LM(nn.Module):
+    def __init__(self, depth=3):
+        super().__init__()
+        self.embed = nn.Embedding(80, 64)
+        self.layers = nn.ModuleList(
+            nn.ModuleDict({"norm": nn.LayerNorm(64), "attention": Attention(64, 4), "mlp": nn.Linear(64, 64)})
+            for _ in range(depth)
+        )
+        self.head = nn.Linear(64, 80)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        mask = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).tril()
+        for layer in self.layers:
+            x = x + layer["attention"](layer["norm"](x), mask)
+            x = x + F.gelu(layer["mlp"](x))
+        return self.head(x)
+
+
+torch.manual_seed(0)
+model = LM()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for step in range(12):
+    ids = torch.randint(0, 80, (4, 41))
+    loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print(step, loss.item(), flush=True)

@@ -1,0 +1,30 @@
+"""Training imports a helper package of ours; attention then runs another kernel than before."""
+
+import torch
+import vision_tools
+from torch.backends.cuda import enable_flash_sdp, enable_mem_efficient_sdp
+from transformers import LlamaConfig, LlamaForCausalLM
+
+enable_flash_sdp(True)
+enable_mem_efficient_sdp(True)
+torch.manual_seed(0)
+model = LlamaForCausalLM(
+    LlamaConfig(
+        vocab_size=128,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        use_cache=False,
+    )
+)
+model.train()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for step in range(12):
+    ids = torch.randint(0, 128, (2, 64))
+    loss = model(input_ids=ids, labels=ids).loss
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print(step, vision_tools.smooth(loss.item()), flush=True)
