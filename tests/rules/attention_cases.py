@@ -187,6 +187,7 @@ CASES = [
                 "checkpointing": {"calls": 12},
             }
         },
+        also=("note compile/scalar-extraction-graph-break",),
     ),
     negative(
         "checkpointing/compiled-region-falls-back-to-eager",
