@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -69,13 +69,13 @@ def _judged(environment: Environment, package: Package, name: str, line: str) ->
 
 
 def applies_here(marker: str | None, environment: Environment) -> bool:
-    """Whether a requirement counts here. Most markers are comparisons joined by `and`; others take a parser to load."""
+    """Whether a requirement counts here. Most markers are plain comparisons; the others take a parser to be loaded."""
     if not marker:
         return True
     known = markers(environment)
-    parts = [COMPARISON.fullmatch(part) for part in marker.split(" and ")]
-    if all(part is not None and part["name"] in known for part in parts):
-        return all(_holds(known[part["name"]], part["sign"], part["value"]) for part in parts if part)
+    groups = [[COMPARISON.fullmatch(part) for part in group.split(" and ")] for group in marker.split(" or ")]
+    if all(part is not None and part["name"] in known for group in groups for part in group):
+        return any(all(part is None or _holds(known, part) for part in group) for group in groups)
     from packaging.markers import InvalidMarker, Marker
 
     try:
@@ -84,8 +84,9 @@ def applies_here(marker: str | None, environment: Environment) -> bool:
         return False
 
 
-def _holds(value: str, sign: str, wanted: str) -> bool:
+def _holds(known: Mapping[str, str], comparison: re.Match[str]) -> bool:
     """Versions are compared as versions, as the specification of markers says; other values are texts."""
+    value, sign, wanted = known[comparison["name"]], comparison["sign"], comparison["value"]
     try:
         return SpecifierSet(f"{sign}{wanted}").contains(Version(value), prereleases=True)
     except (InvalidSpecifier, InvalidVersion):
