@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from trueup.rules.log_parts import Part, frames, parts_of, place, ranks_of
+from trueup.rules.log_parts import Part, frames, once_per_log, parts_of, place, ranks_of
 from trueup.schema.finding import Evidence
 from trueup.schema.log import Failure, Frame, Log
 
@@ -56,12 +56,21 @@ def mention(log: Log, expression: str) -> Mention | None:
 
 def is_build(log: Log, failure: Failure | None = None) -> bool:
     """True when the log, or this failure of it, is of the build of a package."""
-    return any(
-        each.kind == "build"
-        or BUILDERS.search(part.said)
+    if failure is None:
+        return _is_any_build(log)
+    return any(_of_build(each, part) for each, part in parts_of(log) if each is failure)
+
+
+@once_per_log
+def _is_any_build(log: Log) -> bool:
+    return any(_of_build(failure, part) for failure, part in parts_of(log))
+
+
+def _of_build(failure: Failure, part: Part) -> bool:
+    return (
+        failure.kind == "build"
+        or bool(BUILDERS.search(part.said))
         or any(BUILDING_CODE.search(frame.file) for frame in frames(part.failure))
-        for each, part in parts_of(log)
-        if failure is None or each is failure
     )
 
 
