@@ -1,7 +1,9 @@
-"""Headers of CUDA code. The sections here are made by the layout that `fatbin.py` describes; the same reader is tested
-on real ones of wheels in `test_real_wheels.py`."""
+"""Headers of CUDA code. The sections here are made by the layout that `fatbin.py` describes, where there is a compiler
+by nvcc; the same reader is tested on those of wheels in `test_real_wheels.py`."""
 
+import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,27 @@ def test_architectures_in_order(tmp_path):
     data = container(entry(PTX, 90), entry(CUBIN, 90, 0x11 | SPECIFIC), entry(CUBIN, 80, payload=8))
     data += bytes(24) + container(entry(CUBIN, 120), entry(CUBIN, 80)) + bytes(100)
     assert gpu_architectures(with_section(tmp_path, data)) == ("sm_80", "sm_90a", "compute_90", "sm_120")
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="the CUDA compiler is not installed")
+@pytest.mark.parametrize(
+    ("options", "architectures"),
+    [
+        ("arch=compute_80,code=sm_80 arch=compute_90a,code=sm_90a", ("sm_80", "sm_90a")),
+        ("arch=compute_80,code=compute_80 arch=compute_90a,code=compute_90a", ("compute_80", "compute_90a")),
+        ("arch=compute_100f,code=[sm_100f,compute_100f]", ("sm_100f", "compute_100f")),
+    ],
+)
+def test_what_the_compiler_makes(tmp_path, options, architectures):
+    source = tmp_path / "kernel.cu"
+    source.write_text("__global__ void kernel(float *x) { x[threadIdx.x] += 1; }\n")
+    wanted = [part for option in options.split(" ") for part in ("-gencode", option)]
+    command = ["nvcc", "-shared", "-Xcompiler", "-fPIC", *wanted, "-o", str(tmp_path / "kernel.so"), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if "Unsupported gpu architecture" in done.stderr:
+        pytest.skip("this CUDA compiler does not know the architecture")
+    assert done.returncode == 0, done.stderr
+    assert gpu_architectures(elf.read(tmp_path / "kernel.so")) == architectures
 
 
 def test_relocatable_code(tmp_path):

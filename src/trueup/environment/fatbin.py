@@ -2,14 +2,12 @@
 
 Sections `.nv_fatbin` and `__nv_relfatbin` hold containers one after the other; each holds entries with a header of its
 own, also when the code is compressed. NVIDIA does not publish the layout. It is described by the authors of
-decompressors (https://github.com/n-eiling/cuda-fatbin-decompression) and was checked on wheels built with CUDA 11.8,
-12.x and 13.0, among them ones built for `sm_90a` and `sm_100a`:
+decompressors (https://github.com/n-eiling/cuda-fatbin-decompression) and was checked on wheels built with CUDA 11.7 to
+13.0, and, with the flags, on what nvcc 13.0 makes of each kind of `-gencode`:
 
     container: u32 magic, u16 version, u16 header size, u64 size of the entries
     entry:     u16 kind (1 PTX, 2 cubin), u16 version, u32 header size, u64 payload size, u32 x 2, u16 x 2,
                u32 architecture, u32 x 2, u64 flags
-
-An architecture of a "family" (`sm_100f`) looks like the plain one here.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ MAGIC = 0xBA55ED50
 CONTAINER = struct.Struct("<IHHQ")
 ENTRY = struct.Struct("<HHIQIIHHIIIQ")
 PTX, CUBIN = 1, 2
-ARCHITECTURE_SPECIFIC = 0x100000
-"""Flag of code that runs on exactly one architecture: the `a` of `sm_90a`."""
+SUFFIXES = ((0x100000, "a"), (0x200000, "f"))
+"""Flags of code for exactly one architecture (`sm_90a`) and for the later ones of its family (`sm_100f`)."""
 MOST_ENTRIES = 100_000
 PADDING = 4096
 """Containers are aligned to 8 bytes in most binaries, to 256 in libtorch_cuda."""
@@ -56,7 +54,7 @@ def entries(path: Path, section: Section) -> Iterator[tuple[int, bool, str]]:
             while entry + ENTRY.size <= min(at, end):
                 kind, _, header, size, _, _, _, _, architecture, _, _, flags = unpacked(ENTRY, handle, entry)
                 if kind in (PTX, CUBIN):
-                    suffix = "a" if flags & ARCHITECTURE_SPECIFIC else ""
+                    suffix = "".join(letter for flag, letter in SUFFIXES if flags & flag)
                     yield architecture, kind == PTX, f"{'compute' if kind == PTX else 'sm'}_{architecture}{suffix}"
                 entry += header + size
                 seen += 1
