@@ -1,5 +1,8 @@
 """Variables and configuration files that touch the stack."""
 
+import subprocess
+import sys
+
 import pytest
 import yaml
 from hand_made import machine
@@ -52,6 +55,29 @@ def test_the_file_of_accelerate_is_read_as_a_yaml_library_reads_it():
         for name, value in leaves(yaml.safe_load(ACCELERATE))
     }
     assert {name: value for name, value in flattened(ACCELERATE).items() if value} == by_library
+
+
+WRITE = """
+from accelerate.commands.config.config_args import ClusterConfig
+fsdp = {"fsdp_version": 2, "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "fsdp_offload_params": False}
+ClusterConfig(
+    compute_environment="LOCAL_MACHINE", distributed_type="FSDP", mixed_precision="bf16", use_cpu=False, debug=False,
+    num_processes=8, machine_rank=0, num_machines=2, main_process_ip="10.0.0.1", main_process_port=29501,
+    fsdp_config=fsdp, dynamo_config={"dynamo_backend": "INDUCTOR"},
+).to_yaml_file(%r)
+"""
+
+
+def test_a_file_that_accelerate_writes(tmp_path):
+    file = tmp_path / "default_config.yaml"
+    subprocess.run([sys.executable, "-c", WRITE % str(file)], check=True, capture_output=True, timeout=120)
+    text = file.read_text()
+    by_library = dict(leaves(yaml.safe_load(text)))
+    found = flattened(text)
+    assert found["fsdp_config.fsdp_version"] == "2"
+    assert {name: value for name, value in found.items() if value} == {
+        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in by_library.items()
+    }
 
 
 def test_lists_are_joined():

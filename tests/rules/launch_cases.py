@@ -184,6 +184,17 @@ CASES = [
     ),
     negative(
         "launcher/duplicate-gpu-assignment",
+        "the total of a job that spans an unknown number of machines",
+        {"settings": [variable("WORLD_SIZE", "16")]},
+    ),
+    positive(
+        "launcher/duplicate-gpu-assignment",
+        "torchrun's own count for this machine",
+        {"settings": [variable("LOCAL_WORLD_SIZE", "4")]},
+        severity="error",
+    ),
+    negative(
+        "launcher/duplicate-gpu-assignment",
         "processes on the CPU",
         configured(
             distributed_type="MULTI_CPU", num_processes="8", use_cpu="true", mpirun_config__mpirun_hostfile="hosts"

@@ -61,7 +61,7 @@ def test_the_line_is_that_of_uv_where_uv_installed():
     change = {**environment_cases.vllm(), "executable": "/my env/bin/python"}
     change["packages"]["vllm"]["installer"] = "uv"
     assert line(change, "environment/dependency-resolution-replaces-torch").startswith(
-        "uv pip install --python '/my env/bin/python' --index-url"
+        "uv pip install --python /my\\ env/bin/python --index-url"
     )
 
 

@@ -99,12 +99,22 @@ def processes(environment: Environment) -> Setting | None:
     return None
 
 
+def local_processes(environment: Environment) -> tuple[int, Setting] | None:
+    """How many processes a launch will start on this machine, and what says so; None where only the total is known."""
+    total, local = configured(environment, "num_processes"), variable(environment, "LOCAL_WORLD_SIZE")
+    if local is not None and local.value.isdigit():
+        return int(local.value), local
+    if total is None or total.source == "environment" or not total.value.isdigit():
+        return None
+    return -(-int(total.value) // machines(environment)), total
+
+
 def machines(environment: Environment) -> int:
     """The number of machines of the job, as far as settings tell."""
     for name in ("num_machines", "slurm_nnodes"):
         setting = configured(environment, name)
         if setting is not None and setting.value.isdigit():
-            return int(setting.value)
+            return max(1, int(setting.value))
     return 1
 
 
@@ -178,8 +188,12 @@ def install_line(environment: Environment, *requirements: str, options: str = ""
 
 
 def quoted(text: str) -> str:
-    """`text` as one word of a shell; a home folder written `~` stays outside of the quotes."""
-    return text if re.fullmatch(r"[\w@%+=:,./~-]+", text) else "'" + text.replace("'", "'\"'\"'") + "'"
+    """`text` as one word of a shell. A path keeps its beginning bare, so that a home folder can be written `~`."""
+    if re.fullmatch(r"[\w@%+=:,./~-]+", text):
+        return text
+    if text.startswith(("/", "~")):
+        return re.sub(r"([^\w@%+=:,./~-])", r"\\\1", text)
+    return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def said(setting: Setting, what: str | None = None) -> Evidence:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.definition import LogText, Rule, Sighting
-from trueup.rules.environment_facts import configured, machines, processes, said, visible_gpus
+from trueup.rules.environment_facts import configured, local_processes, machines, said, visible_gpus
 from trueup.rules.facts import is_on
 from trueup.rules.log_facts import mention
 from trueup.schema.environment import Environment
@@ -27,11 +27,11 @@ def detect_log(log: Log) -> Sighting | None:
 
 
 def detect_in_environment(environment: Environment) -> Sighting | None:
-    wanted, on_cpu = processes(environment), configured(environment, "use_cpu")
+    started, on_cpu = local_processes(environment), configured(environment, "use_cpu")
     visible = visible_gpus(environment)
-    if wanted is None or not environment.gpus or (on_cpu is not None and is_on(on_cpu.value)):
+    if started is None or not environment.gpus or (on_cpu is not None and is_on(on_cpu.value)):
         return None
-    here = -(-int(wanted.value) // machines(environment))
+    here, wanted = started
     if visible == 0 or here <= visible:
         return None
     chosen = [each for each in environment.settings if each.name == "CUDA_VISIBLE_DEVICES"]
