@@ -1,0 +1,178 @@
+"""Make `src/trueup/environment/wheels/data/published.json`: which wheels a project attached to its releases.
+
+    python scripts/publish_matrix.py flash-attn=PATH causal-conv1d=PATH mamba-ssm=PATH
+
+Each PATH is a git clone (bare or not) with tags: https://github.com/Dao-AILab/flash-attention,
+https://github.com/Dao-AILab/causal-conv1d, https://github.com/state-spaces/mamba. Nothing is downloaded.
+
+The wheels of such a project are the product of the matrix in the workflow that its tag carries: Python x torch x CUDA x
+C++ ABI x runner image, less the exclusions. Read with it are the CUDA builds of torch that the workflow chooses from
+(which decide the ABI that a wheel labelled FALSE really has) and, from `setup.py`, the GPU code that nvcc is asked for.
+
+What this cannot see: a job of the matrix that failed or ran out of time, and wheels that were attached to a release
+later by hand. Those that are known stand, with their source, in `data/packages.toml`.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from packaging.version import InvalidVersion, Version
+
+OUTPUT = Path(__file__).parents[1] / "src/trueup/environment/wheels/data/published.json"
+PROJECTS = {
+    "flash-attn": ("https://github.com/Dao-AILab/flash-attention", "v2.1.0"),
+    "causal-conv1d": ("https://github.com/Dao-AILab/causal-conv1d", "v1.0.0"),
+    "mamba-ssm": ("https://github.com/state-spaces/mamba", "v1.0.0"),
+}
+"""Package → repository, first tag whose wheels carry the C++ ABI in their name."""
+WORKFLOWS = (".github/workflows/publish.yml", ".github/workflows/publish.yaml")
+SHARED = ".github/workflows/_build.yml"
+AXES = {"python-version": "python", "torch-version": "torch", "cuda-version": "cuda", "cxx11_abi": "abi", "os": "image"}
+
+GENCODE = re.compile(r"arch=compute_\d+a?,code=(?P<code>sm_\d+a?)")
+CONDITION = re.compile(r"""bare_metal_version\s*(?P<sign><=|>=|<|>)\s*Version\(["'](?P<version>[\d.]+)["']\)""")
+BUILDS = re.compile(r"\{\s*(?:'\d+\.\d+'\s*:\s*(?:\d+|\[[\d, ]+\])\s*,?\s*)+\}")
+LABEL = re.compile(r"tmpname=cu\$\{(?P<variable>\w+)\}")
+PYTHONS = re.compile(r"""python_requires\s*=\s*["'](?P<specifier>[^"']+)["']""")
+
+
+def main(arguments: list[str]) -> None:
+    """Read each clone that was named and write the table."""
+    projects = {}
+    for argument in arguments:
+        package, _, folder = argument.partition("=")
+        repository, first = PROJECTS[package]
+        projects[package] = project(Path(folder), repository, Version(first))
+        print(package, len(projects[package]["releases"]), "releases", file=sys.stderr)
+    table = {
+        "made": datetime.date.today().isoformat(),
+        "by": "scripts/publish_matrix.py",
+        "projects": projects,
+    }
+    OUTPUT.write_text(written(table))
+
+
+def written(table: dict[str, Any]) -> str:
+    """JSON with one release a line: small, and a new release is one new line in a difference."""
+    lines = []
+    for package, found in table["projects"].items():
+        releases = ",\n".join(json.dumps(each) for each in found["releases"])
+        head = json.dumps({name: value for name, value in found.items() if name != "releases"})
+        lines.append(f'{json.dumps(package)}: {head[:-1]}, "releases": [\n{releases}\n]}}')
+    projects = ",\n".join(lines)
+    return f'{{"made": "{table["made"]}", "by": "{table["by"]}", "projects": {{\n{projects}\n}}}}\n'
+
+
+def project(folder: Path, repository: str, first: Version) -> dict[str, Any]:
+    """All releases of one project, the newest first."""
+    releases = [found for tag in _tags(folder, first) if (found := release(folder, tag)) is not None]
+    seen = _git(folder, "log", "-1", "--format=%cs %H", "HEAD").split()
+    return {"repository": repository, "seen": seen[0], "commit": seen[1], "releases": releases}
+
+
+def release(folder: Path, tag: str) -> dict[str, Any] | None:
+    """What one tag says that it publishes; None when its workflow has no such matrix."""
+    name = next((name for name in WORKFLOWS if _shown(folder, tag, name)), None)
+    if name is None:
+        return None
+    workflow, shared = _shown(folder, tag, name), _shown(folder, tag, SHARED)
+    matrix = matrix_of(workflow)
+    setup = _shown(folder, tag, "setup.py")
+    label = LABEL.search(workflow + shared)
+    if matrix is None or not setup:
+        return None
+    date, commit = _git(folder, "log", "-1", "--format=%cs %H", tag).split()
+    pythons = PYTHONS.search(setup)
+    return {
+        "version": tag.removeprefix("v"),
+        "date": date,
+        "commit": commit,
+        "workflow": name,
+        "label": "minor" if label is not None and label["variable"] == "MATRIX_CUDA_VERSION" else "major",
+        **matrix,
+        "torch_builds": torch_builds(workflow + shared),
+        "gpu_code": gpu_code(setup),
+        "requires_python": pythons["specifier"] if pythons else None,
+    }
+
+
+def matrix_of(workflow: str) -> dict[str, Any] | None:
+    """The axes of the job that builds wheels, and what is left out of their product.
+
+    Releases of torch that are nightlies are dropped: a wheel built for one serves nobody who has the final release."""
+    for job in yaml.safe_load(workflow).get("jobs", {}).values():
+        matrix = job.get("strategy", {}).get("matrix")
+        if not isinstance(matrix, dict) or not AXES.keys() <= matrix.keys():
+            continue
+        axes = {ours: [_text(value) for value in matrix[theirs]] for theirs, ours in AXES.items()}
+        axes["torch"] = [torch for torch in axes["torch"] if ".dev" not in torch]
+        left_out = [{AXES[axis]: _text(value) for axis, value in rule.items()} for rule in matrix.get("exclude", ())]
+        return {**axes, "exclude": [rule for rule in left_out if ".dev" not in rule.get("torch", "")]}
+    return None
+
+
+def torch_builds(workflow: str) -> dict[str, list[str]]:
+    """`2.6` → the CUDA builds of torch among which the workflow takes the newest that fits."""
+    found: dict[str, set[str]] = {}
+    text = re.sub(r"\\\s*\n\s*", "", workflow)
+    for literal in BUILDS.findall(text):
+        for torch, builds in ast.literal_eval(literal).items():
+            found.setdefault(torch, set()).update(map(str, builds if isinstance(builds, list) else [builds]))
+    return {torch: sorted(builds, key=int) for torch, builds in found.items()}
+
+
+def gpu_code(setup: str) -> list[dict[str, str]]:
+    """The code that nvcc makes, each with the versions of nvcc for which it is asked: `>=12.8`."""
+    found = []
+    conditions: list[tuple[int, str]] = []
+    for line in setup.splitlines():
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        depth = len(line) - len(line.lstrip())
+        conditions = [each for each in conditions if each[0] < depth]
+        condition = CONDITION.search(text)
+        if condition is not None and text.startswith(("if", "elif")):
+            conditions.append((depth, condition["sign"] + condition["version"]))
+        code = GENCODE.search(text)
+        if code is not None:
+            found.append({"code": code["code"], "nvcc": ",".join(needed for _, needed in conditions)})
+    return found
+
+
+def _tags(folder: Path, first: Version) -> list[str]:
+    """Tags of final releases from `first` on, the newest first."""
+    tags = {}
+    for tag in _git(folder, "tag", "--list", "v*").split():
+        try:
+            tags[Version(tag)] = tag
+        except InvalidVersion:
+            continue
+    return [tags[version] for version in sorted(tags, reverse=True) if version >= first]
+
+
+def _text(value: Any) -> str:
+    """A cell of the matrix as the workflow writes it: YAML reads TRUE as a truth and 3.10 as a number."""
+    return str(value).upper() if isinstance(value, bool) else str(value)
+
+
+def _shown(folder: Path, tag: str, name: str) -> str:
+    done = subprocess.run(["git", "-C", str(folder), "show", f"{tag}:{name}"], capture_output=True, check=False)
+    return done.stdout.decode()
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=True).stdout.decode()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
