@@ -70,7 +70,11 @@ def run_jobs(
     orders = list(orders)
     from_start = observed and not start_in_child
     variables = {name: value for name, value in os.environ.items() if name not in BETWEEN_RUNS}
-    variables |= {"HF_HUB_OFFLINE": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    variables |= {
+        "HF_HUB_OFFLINE": "1",
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+    }
     if from_start:
         variables |= {"PYTHONPATH": str(bootstrap_folder()), "TRUEUP_EVENTS": str(folder / "events")}
     sitecustomize = str(bootstrap_folder() / "sitecustomize.py") if start_in_child and observed else None

@@ -1,4 +1,4 @@
-"""However a process ends: its exit code and output are its own, and the record says what is known and what is missing."""
+"""However a process ends: exit code and output are its own, and the record says what is known and what is missing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+
 from trueup_runs import PYTHON, Run, plain_run, trueup_run
 
 JOBS = Path(__file__).parent / "jobs"

@@ -8,6 +8,7 @@ from forked_jobs import Done, Order, run_jobs
 JOBS = (
     Order("eager", "sameness.eager"),
     Order("compiled_blocks", "sameness.compiled_blocks"),
+    Order("compiled_by_inductor", "sameness.compiled_by_inductor"),
     Order("compiled_model", "sameness.compiled_model"),
     Order("compiled_training_step", "sameness.compiled_training_step"),
     Order("compiled_optimizer", "sameness.compiled_optimizer"),

@@ -60,6 +60,13 @@ def compiled_blocks(backend="aot_eager"):
     return train(model, torch.optim.AdamW(model.parameters()), batches(lengths=(6, 9, 12)))
 
 
+def compiled_by_inductor():
+    model = models.Model(blocks=2)
+    for block in model.blocks:
+        block.compile()
+    return train(model, torch.optim.SGD(model.parameters(), lr=0.1))
+
+
 def compiled_model():
     model = models.Model(dropout=0.1, broken=True)
     whole = torch.compile(model, backend="aot_eager")
@@ -83,7 +90,7 @@ def compiled_training_step():
 
 def compiled_optimizer():
     model = models.Model()
-    optimizer = torch.optim.AdamW(model.parameters())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
     @torch.compile(backend="aot_eager")
     def update():
