@@ -4,10 +4,12 @@ Python imports the first `sitecustomize` on its path; `trueup run` puts this fol
 user's program goes on.
 """
 
+from __future__ import annotations
+
 import sys
 
 
-def _chain(here):
+def _chain(here: str) -> None:
     """Run the sitecustomize that would have been imported had this folder not been on the path."""
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
@@ -21,7 +23,7 @@ def _chain(here):
     spec.loader.exec_module(module)
 
 
-def _start(here):
+def _start(here: str) -> None:
     try:
         if here not in sys.path:
             sys.path.insert(0, here)

@@ -1,9 +1,17 @@
 """What set-up observers say: `layer` events with the user's line, and `request` events, neither without end."""
 
+from __future__ import annotations
+
 import os
 import sys
 
 from trueup_instrument import places
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from trueup_instrument.session import Session
 
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -14,12 +22,12 @@ LISTED = 40
 class Announcements:
     """Writes the events of one observer."""
 
-    def __init__(self, session):
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._told = {}
         self._requested = {}
 
-    def layer(self, layer, event, module=None, **detail):
+    def layer(self, layer: str, event: str, module: str | None = None, **detail: Any) -> None:
         """Record that a layer was applied; the last event that is listed says that later ones are not."""
         told = self._told[event, module] = self._told.get((event, module), 0) + 1
         if told > LISTED:
@@ -28,7 +36,7 @@ class Announcements:
             detail["later_not_listed"] = True
         self._session.layer(layer, event, module, places.user_line(), **detail)
 
-    def request(self, layer, setting, value, source):
+    def request(self, layer: str, setting: str, value: Any, source: str) -> None:
         """Record what was asked for, once for each value; None means that nothing was asked for."""
         if value is None or self._requested.get((layer, setting, source)) == value:
             return
@@ -36,7 +44,7 @@ class Announcements:
         self._session.request(layer, setting, value, places.user_line(), source)
 
 
-def calling_library():
+def calling_library() -> str | None:
     """Top-level package of the library that made the observed call, or None when the user's own code made it."""
     frame = sys._getframe(1)
     while frame is not None:
@@ -52,12 +60,12 @@ CONFIGURED = ("accelerate", "transformers")
 """Libraries whose own configuration is observed: what they build, they were told to build by that."""
 
 
-def is_own_decision():
+def is_own_decision() -> bool:
     """Whether an observed call is a request in itself, and not what a library makes of its configuration."""
     return calling_library() not in CONFIGURED
 
 
-def spoken(value):
+def spoken(value: Any) -> Any:
     """`value` as JSON takes it: plain values as they are, an enum or function by its name, a dtype without `torch.`."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
@@ -74,7 +82,7 @@ def spoken(value):
 SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "half": "fp16", "float": "fp32"}
 
 
-def precision_name(dtype):
+def precision_name(dtype: Any) -> Any:
     """`bf16`, `fp16` or `fp32` for a torch dtype or its name; other names as they are; None for None."""
     name = spoken(dtype)
     return SHORT.get(name, name)

@@ -3,9 +3,15 @@
 Gradient accumulation makes one step of many backward passes; several optimizers make one step in turn.
 """
 
+from __future__ import annotations
+
 import time
 
 from trueup_instrument.turns import Turns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class StepsReached(SystemExit):
@@ -13,7 +19,7 @@ class StepsReached(SystemExit):
 
 
 class Clock:
-    def __init__(self, limit=None):
+    def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
         self.steps = 0
         self.optimizer_steps = 0
@@ -41,12 +47,12 @@ class Clock:
         """Called when the backward passes since the last step belong to no step that is still to end."""
         self.turns = Turns(lambda: ())
 
-    def restart(self):
+    def restart(self) -> None:
         """Measure the first step from now on, unless one has already ended."""
         if self.steps == 0:
             self.started = time.perf_counter()
 
-    def optimizer_will_step(self, optimizer):
+    def optimizer_will_step(self, optimizer: Any) -> None:
         if self.limit is not None and self.steps >= self.limit:
             for listener in self.beyond_limit:
                 listener()
@@ -55,7 +61,7 @@ class Clock:
         for listener in self.before_step:
             listener(optimizer)
 
-    def optimizer_stepped(self, optimizer):
+    def optimizer_stepped(self, optimizer: Any) -> None:
         """Count it, and end the step if this was the last optimizer to make it. Raises StepsReached at the limit."""
         self.optimizer_steps += 1
         if self.turns.is_late(optimizer, self.steps):
@@ -63,17 +69,17 @@ class Clock:
         if self.turns.stepped(optimizer, self.steps):
             self._end_step()
 
-    def step_of(self, optimizer):
+    def step_of(self, optimizer: Any) -> int:
         """The number of the step that `optimizer` is about to make or to take part in."""
         return self.steps + (not self.turns.is_late(optimizer, self.steps))
 
-    def discard(self):
+    def discard(self) -> None:
         """The backward passes since the last step made none: the loss scale overflowed, or their step has ended."""
         self.backwards = 0
         for listener in self.on_discard:
             listener()
 
-    def _end_step(self):
+    def _end_step(self) -> None:
         now = time.perf_counter()
         made = self.steps + 1
         seconds, self.started = now - self.started, now
@@ -87,19 +93,19 @@ class Clock:
                 listener()
             raise StepsReached(0)
 
-    def look_for_unseen_step(self):
+    def look_for_unseen_step(self) -> None:
         """End the step if an optimizer has stepped without calling hooks. Raises StepsReached at the limit."""
         if self.backwards and not self.in_backward and self.stepped_unseen():
             self._end_step()
 
-    def finish(self):
+    def finish(self) -> None:
         """The process ends: it is too late to end it early, and no other optimizer's turn will come."""
         self.limit = None
         self.look_for_unseen_step()
         if self.turns.is_open(self.steps):
             self._end_step()
 
-    def backward_begins(self, roots):
+    def backward_begins(self, roots: Any) -> None:
         self.look_for_unseen_step()
         self.in_backward += 1
         if self.in_backward > 1:  # a backward pass inside one: reentrant checkpointing recomputes this way
@@ -109,17 +115,17 @@ class Clock:
         for listener in self.on_backward:
             listener(roots)
 
-    def backward_ends(self):
+    def backward_ends(self) -> None:
         self.in_backward -= 1
         if self.in_backward == 0:
             for listener in self.after_backward:
                 listener(self._backward_began, time.time_ns())
 
-    def not_my_time(self, seconds):
+    def not_my_time(self, seconds: float) -> None:
         """Leave `seconds` that observation took out of the current step."""
         self.started += seconds
 
-    def forget(self):
+    def forget(self) -> None:
         """In a forked child: nothing was counted here."""
         self.steps = self.backwards = self.in_backward = 0
         self.started = time.perf_counter()

@@ -4,19 +4,30 @@ After a graph break Dynamo looks at every frame that the broken code calls, so a
 it calls: a compiled training step that contains `loss.backward()` would gain graphs and breaks by being observed.
 """
 
+from __future__ import annotations
+
 import functools
 import os
 import sys
 import types
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from types import CodeType, ModuleType
+    from typing import Any, ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-def unseen(function):
+def unseen(function: Callable[P, R]) -> Callable[P, R]:
     """`function`, within which Dynamo looks at no frame, as within `torch.compiler.disable`."""
 
     @functools.wraps(function)
-    def call(*args, **kwargs):
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
         evaluation = sys.modules.get("torch._C._dynamo.eval_frame")
         callback = evaluation.get_eval_frame_callback() if hasattr(evaluation, "get_eval_frame_callback") else None
         if callback is None:
@@ -30,7 +41,7 @@ def unseen(function):
     return call
 
 
-def hide_own_code(evaluation):
+def hide_own_code(evaluation: ModuleType) -> None:
     """Have Dynamo run each function of this package as it is; what they call is its business as before.
 
     `evaluation` is the module `torch._dynamo.eval_frame`, whose `skip_code` marks one code object. Where a traced
@@ -42,7 +53,7 @@ def hide_own_code(evaluation):
             skip(code)
 
 
-def _own_codes():
+def _own_codes() -> list[CodeType]:
     """Code objects of all functions in this package's modules, with those of the functions inside them."""
     package = __name__.partition(".")[0]
     waiting, found = [], {}
@@ -57,7 +68,7 @@ def _own_codes():
     return list(found.values())
 
 
-def _codes_of(namespace):
+def _codes_of(namespace: Mapping[str, Any]) -> Iterator[CodeType]:
     for value in list(namespace.values()):
         if isinstance(value, type) and value.__module__.partition(".")[0] == __name__.partition(".")[0]:
             yield from _codes_of(vars(value))

@@ -1,10 +1,16 @@
 """The event file of this process: one JSON object a line, each written at once: a kill tears the last line at most."""
 
+from __future__ import annotations
+
 import json
 import os
 import socket
 import threading
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 SCHEMA = 1
 HELD = 2000
@@ -14,7 +20,7 @@ HELD = 2000
 class EventFile:
     """Writes events once opened; before that, holds them. Never raises: a full or read-only disk stops the writing."""
 
-    def __init__(self, folder, faulty=False):
+    def __init__(self, folder: str, faulty: bool = False) -> None:
         self.folder = folder
         self._faulty = faulty
         """Fail at every event, to prove that the job goes on."""
@@ -26,10 +32,10 @@ class EventFile:
         self._lock = threading.RLock()
 
     @property
-    def is_open(self):
+    def is_open(self) -> bool:
         return self._descriptor is not None
 
-    def open(self, header):
+    def open(self, header: dict[str, Any]) -> None:
         """Create this process's file, write `header` and whatever was held."""
         with self._lock:
             if self._descriptor is not None or self.failed:
@@ -47,7 +53,7 @@ class EventFile:
             for line in held:
                 self._put(line)
 
-    def write(self, kind, **fields):
+    def write(self, kind: str, **fields: Any) -> None:
         """Append one event; values that JSON does not know are written as their `str`."""
         try:
             if self._faulty:
@@ -65,7 +71,7 @@ class EventFile:
                 else:
                     self.dropped += 1
 
-    def forget(self):
+    def forget(self) -> None:
         """In a forked child: leave the parent's file alone and hold events again."""
         self.dropped = 0
         self._lock = threading.RLock()
@@ -77,7 +83,7 @@ class EventFile:
             except OSError:
                 pass
 
-    def _put(self, line):
+    def _put(self, line: str) -> None:
         data = line.encode("utf-8", "replace") + b"\n"
         try:
             if os.write(self._descriptor, data) < len(data):
@@ -85,7 +91,7 @@ class EventFile:
         except OSError as error:
             self._fail(error)
 
-    def _fail(self, error):
+    def _fail(self, error: OSError) -> None:
         """Give up writing, quietly: the job matters more than its record."""
         self.failed = str(error)
         descriptor, self._descriptor = self._descriptor, None

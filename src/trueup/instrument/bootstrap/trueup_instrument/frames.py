@@ -5,28 +5,36 @@ for a `forward` is proof that it ran as plain Python (measured on torch 2.13). `
 plain Python for every module called from outside a graph, compiled or not.
 """
 
+from __future__ import annotations
+
 import sys
 import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import CodeType, FrameType
+    from typing import Any
 
 
 class FrameWatch:
     """Calls the listeners of a watched code object with the called frame, between `start` and `stop`."""
 
-    def __init__(self, listeners):
+    def __init__(self, listeners: Mapping[CodeType, Sequence[Callable[[FrameType], object]]]) -> None:
         self._codes = list(listeners)
         self._listeners = {id(code): listener for code, listener in listeners.items()}
         self._thread = None
         self.lost = False
         """True once another profile function took the place of ours: from then on calls were missed."""
 
-    def start(self):
+    def start(self) -> bool:
         """Begin; returns False, and does nothing, when another profiler is at work."""
         if sys.getprofile() is not None:
             return False
         self._thread = threading.get_ident()
         listeners, set_profile = self._listeners, sys.setprofile
 
-        def profile(frame, event, argument):
+        def profile(frame: FrameType, event: str, argument: Any) -> None:
             if event == "call":
                 if self._thread is None:  # somebody kept us and put us back after our end
                     set_profile(None)
@@ -40,7 +48,7 @@ class FrameWatch:
         sys.setprofile(profile)
         return True
 
-    def stop(self):
+    def stop(self) -> None:
         if self._thread != threading.get_ident():
             return
         lost = self.lost or sys.getprofile() is not self._profile
@@ -56,19 +64,19 @@ class MonitoringWatch:
     TOOL = 4
     """An id that the standard library leaves to nobody (0 debugger, 1 coverage, 2 profiler, 5 optimizer)."""
 
-    def __init__(self, listeners):
+    def __init__(self, listeners: Mapping[CodeType, Sequence[Callable[[FrameType], object]]]) -> None:
         self._codes = list(listeners)
         self._listeners = {id(code): listener for code, listener in listeners.items()}
         self.lost = False
 
-    def start(self):
+    def start(self) -> bool:
         monitoring = sys.monitoring
         if monitoring.get_tool(self.TOOL) is not None:
             return False
         monitoring.use_tool_id(self.TOOL, "trueup")
         listeners = self._listeners
 
-        def started(code, offset):
+        def started(code: CodeType, offset: int) -> None:
             for listener in listeners.get(id(code), ()):
                 listener(sys._getframe(1))
 
@@ -78,7 +86,7 @@ class MonitoringWatch:
             monitoring.set_local_events(self.TOOL, code, event)
         return True
 
-    def stop(self):
+    def stop(self) -> None:
         monitoring = sys.monitoring
         if monitoring.get_tool(self.TOOL) != "trueup":
             return
@@ -88,12 +96,12 @@ class MonitoringWatch:
         monitoring.free_tool_id(self.TOOL)
 
 
-def watch(listeners):
+def watch(listeners: Mapping[CodeType, Sequence[Callable[[FrameType], object]]]) -> FrameWatch | MonitoringWatch:
     """The cheapest watch this interpreter has."""
     return MonitoringWatch(listeners) if hasattr(sys, "monitoring") else FrameWatch(listeners)
 
 
-def innermost_code(function):
+def innermost_code(function: Any) -> CodeType | None:
     """The code object of a function beneath its wrappers, or None for what is no Python function."""
     seen = set()
     while id(function) not in seen:

@@ -1,20 +1,29 @@
 """Post-import hooks: call a function once a module has been imported, without importing it."""
 
+from __future__ import annotations
+
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
 
 
 class ImportHooks:
     """A meta-path finder that lets the others find, and runs hooks after the module's own code has run."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._hooks = {}
         self._searching = set()
 
-    def install(self):
+    def install(self) -> None:
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
 
-    def after(self, name, hook):
+    def after(self, name: str, hook: Callable[[ModuleType], object]) -> None:
         """Call `hook(module)` after module `name` is imported, at once if it already is."""
         module = sys.modules.get(name)
         if module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False):
@@ -22,7 +31,9 @@ class ImportHooks:
         else:
             self._hooks.setdefault(name, []).append(hook)
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name not in self._hooks or name in self._searching:
             return None
         self._searching.add(name)
@@ -34,7 +45,7 @@ class ImportHooks:
             self._hook_loader(spec.loader, name)
         return spec
 
-    def _ask_others(self, name, path, target):
+    def _ask_others(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
         for finder in sys.meta_path:
             if finder is not self and hasattr(finder, "find_spec"):
                 spec = finder.find_spec(name, path, target)
@@ -42,11 +53,11 @@ class ImportHooks:
                     return spec
         return None
 
-    def _hook_loader(self, loader, name):
+    def _hook_loader(self, loader: Any, name: str) -> None:
         """Replace `exec_module` on this loader instance only; the spec stays the one the other finders made."""
         original = loader.exec_module
 
-        def exec_module(module):
+        def exec_module(module: ModuleType) -> None:
             original(module)
             if module.__name__ == name:
                 try:
@@ -60,6 +71,6 @@ class ImportHooks:
         except AttributeError:  # a loader that takes no attributes: this module stays unobserved
             pass
 
-    def _run(self, name, module):
+    def _run(self, name: str, module: ModuleType) -> None:
         for hook in self._hooks.pop(name, []):
             hook(module)

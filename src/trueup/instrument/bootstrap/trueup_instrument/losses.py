@@ -1,23 +1,29 @@
 """The loss of each step: the sum over the step's backward passes of their roots, read without making a device wait."""
 
+from __future__ import annotations
+
 import sys
 import weakref
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 SIDE_STREAMS = {}
 """Device → the stream on which losses are copied to the host."""
 
 
 class Losses:
-    def __init__(self):
+    def __init__(self) -> None:
         self._parts = []
         self._unscaled = None
 
-    def scaled(self, result, source):
+    def scaled(self, result: Any, source: Any) -> None:
         """`result` is `source` times a GradScaler's scale; a backward pass from it counts as one from `source`."""
         if hasattr(source, "detach"):
             self._unscaled = (weakref.ref(result), source.detach())
 
-    def add(self, roots):
+    def add(self, roots: Any) -> None:
         """A backward pass begins at `roots`."""
         for root in roots if isinstance(roots, (tuple, list)) else (roots,):
             if self._unscaled is not None and self._unscaled[0]() is root:
@@ -25,12 +31,12 @@ class Losses:
             if hasattr(root, "numel") and root.numel() == 1 and not hasattr(root, "_local_tensor"):
                 self._parts.append(Pending(root.detach()))
 
-    def of_step(self):
+    def of_step(self) -> list[Pending]:
         """The parts of the step that ends now, to be asked for their value later."""
         parts, self._parts, self._unscaled = self._parts, [], None
         return parts
 
-    def discard(self):
+    def discard(self) -> None:
         """What came since the last step belongs to none."""
         self.of_step()
 
@@ -42,7 +48,7 @@ class Pending:
     Unverified on a GPU: written from torch.cuda's documentation of events and streams.
     """
 
-    def __init__(self, tensor):
+    def __init__(self, tensor: Any) -> None:
         self.event = None
         if tensor.device.type == "cuda":
             cuda = sys.modules["torch"].cuda
@@ -52,10 +58,10 @@ class Pending:
         else:
             self.kept = float(tensor.item())
 
-    def ready(self):
+    def ready(self) -> bool:
         return self.event is None or self.event.query()
 
-    def value(self):
+    def value(self) -> float:
         if self.event is None:
             return self.kept
         cuda = sys.modules["torch"].cuda

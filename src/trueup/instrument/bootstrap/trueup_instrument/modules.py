@@ -5,14 +5,20 @@ hold parameters; a list in a list is no block, its members are. Wrappers (FSDP1,
 torch.compile) are looked through.
 """
 
+from __future__ import annotations
+
 import gc
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 WRAPPED = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 SIMPLE = ("Linear", "Embedding", "LayerNorm", "RMSNorm", "Conv1d", "Conv2d", "Dropout", "ReLU", "GELU", "SiLU")
 
 
-def bare(module):
+def bare(module: Any) -> Any:
     """The user's module beneath the wrappers around it."""
     while True:
         for name in WRAPPED:
@@ -27,14 +33,14 @@ def bare(module):
             return module
 
 
-def class_name(module):
+def class_name(module: Any) -> str:
     """Name of the module's own class; FSDP2 puts `FSDP` before it by making a subclass at run time."""
     kind = type(bare(module))
     own = next((base for base in kind.__mro__[1:] if kind.__name__ == "FSDP" + base.__name__), kind)
     return own.__name__
 
 
-def live_modules():
+def live_modules() -> list[Any]:
     """Every nn.Module that is alive, but for the graphs that torch.compile itself makes modules of."""
     base = sys.modules["torch"].nn.Module
     known = {}
@@ -51,20 +57,20 @@ def live_modules():
     return found
 
 
-def roots_of(modules):
+def roots_of(modules: list[Any]) -> list[Any]:
     """Those of `modules` that own parameters and are no part of another one."""
     parts = {id(child) for module in modules for child in module._modules.values() if child is not None}
     return [module for module in modules if id(module) not in parts and next(module.parameters(), None) is not None]
 
 
-def blocks_of(root):
+def blocks_of(root: Any) -> list[tuple[str, Any]]:
     """[(name, block)] of the outermost rows of equal modules below `root`, in order."""
     found = []
     _search(root, "", found, set())
     return found
 
 
-def _search(module, prefix, found, seen):
+def _search(module: Any, prefix: str, found: list[tuple[str, Any]], seen: set[int]) -> None:
     if id(module) in seen:
         return
     seen.add(id(module))
@@ -79,7 +85,7 @@ def _search(module, prefix, found, seen):
             _search(child, path, found, seen)
 
 
-def _row(module):
+def _row(module: Any) -> set[int]:
     """Ids of the children of a container that make a row: two or more of one class, composed, with parameters."""
     if type(bare(module)).__name__ not in ("ModuleList", "ModuleDict", "Sequential") and not _is_list(module):
         return set()
@@ -90,22 +96,22 @@ def _row(module):
     return {key for row in rows.values() if len(row) > 1 for key in row}
 
 
-def _is_list(module):
+def _is_list(module: Any) -> bool:
     nn = sys.modules["torch"].nn
     return isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.Sequential))
 
 
-def is_container(module):
+def is_container(module: Any) -> bool:
     """A module without a forward of its own (ModuleList, ModuleDict): it is never called, its members are."""
     nn = sys.modules["torch"].nn
     return isinstance(module, (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict))
 
 
-def _is_composed(module):
+def _is_composed(module: Any) -> bool:
     inner = bare(module)
     return bool(inner._modules) and next(inner.parameters(), None) is not None
 
 
-def own_elements(module):
+def own_elements(module: Any) -> int:
     """Parameter elements that `module` holds itself, not through its children."""
     return sum(parameter.numel() for parameter in module._parameters.values() if parameter is not None)

@@ -1,5 +1,12 @@
 """Which operators and device kernels ran during one step, out of the profiler's events, without its tables."""
 
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
 MATMULS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm", "aten::_int_mm")
 REDUCTIONS = ("c10d::allreduce", "c10d::reduce_scatter", "c10d::_reduce_scatter_base")
 RANDOM = ("aten::dropout", "aten::native_dropout", "aten::bernoulli_", "aten::rand_like")
@@ -9,7 +16,7 @@ SDPA = "aten::scaled_dot_product_attention"
 class Operators:
     """The events of one step, counted by name; shapes and dtypes are kept for the operators that need them."""
 
-    def __init__(self, events):
+    def __init__(self, events: Iterable[Any]) -> None:
         self.counts = {}
         self.matmuls = []
         """(name, shapes, dtypes) of each matrix multiplication."""
@@ -42,7 +49,7 @@ class Operators:
             elif name == "aten::_scaled_dot_product_attention_math":
                 self.math_spans.append(_span(event))
 
-    def own_softmaxes(self):
+    def own_softmaxes(self) -> list[list[int]]:
         """Shapes of four-dimensional softmaxes that are no part of SDPA's math path: attention written by hand."""
         spans = sorted(self.math_spans)
         return [
@@ -51,7 +58,7 @@ class Operators:
             if not any(begin <= start and end <= finish for begin, finish in spans)
         ]
 
-    def sequence_length(self):
+    def sequence_length(self) -> int | None:
         """Length of the queries of the first attention call, or None."""
         for shapes, _, _ in self.attention_calls:
             if shapes and len(shapes[0]) >= 3:
@@ -59,5 +66,5 @@ class Operators:
         return None
 
 
-def _span(event):
+def _span(event: Any) -> tuple[int, int]:
     return event.start_ns(), event.start_ns() + event.duration_ns()

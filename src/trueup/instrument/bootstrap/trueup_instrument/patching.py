@@ -1,10 +1,19 @@
 """Put a look before and after a library's set-up function, leaving its result, errors and signature alone."""
 
+from __future__ import annotations
+
 import functools
 import inspect
 import sys
 import threading
 import types
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from trueup_instrument.session import Session
 
 MARK = "__trueup_observed__"
 """Attribute of a replacement that holds the replacement itself: a copy made by `functools.wraps` is none of ours."""
@@ -13,21 +22,29 @@ MARK = "__trueup_observed__"
 class _Groups(threading.local):
     """The groups of observed calls that this thread is inside of. None is no group."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.entered = set()
 
-    def enter(self, group):
+    def enter(self, group: str | None) -> None:
         if group is not None:
             self.entered.add(group)
 
-    def leave(self, group):
+    def leave(self, group: str | None) -> None:
         self.entered.discard(group)
 
 
 _groups = _Groups()
 
 
-def around(session, observer, owner, name, before=None, after=None, group=None):
+def around(
+    session: Session,
+    observer: str,
+    owner: Any,
+    name: str,
+    before: Callable[[tuple[Any, ...], dict[str, Any]], object] | None = None,
+    after: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], object] | None = None,
+    group: str | None = None,
+) -> bool:
     """Replace `owner.name` by one that calls `before(args, kwargs)` and `after(result, args, kwargs, seen)` around it.
 
     `seen` is what `before` returned. Both are guarded: a failure switches `observer` off and the call goes on. Nothing
@@ -48,7 +65,7 @@ def around(session, observer, owner, name, before=None, after=None, group=None):
     groups = _groups
 
     @functools.wraps(original)
-    def observed(*args, **kwargs):
+    def observed(*args: Any, **kwargs: Any) -> Any:
         if is_compiling() or group in groups.entered:
             return original(*args, **kwargs)
         groups.enter(group)
@@ -68,26 +85,26 @@ def around(session, observer, owner, name, before=None, after=None, group=None):
     return True
 
 
-def is_observed(function):
+def is_observed(function: Any) -> bool:
     """True for a replacement of ours itself, not for a function that copied its attributes."""
     function = getattr(function, "__func__", function)
     mark = getattr(function, MARK, None)
     return mark is not None and mark is function
 
 
-def is_inside(group):
+def is_inside(group: str | None) -> bool:
     """Whether this thread is within an observed call of `group`."""
     return group in _groups.entered
 
 
-def arguments_of(function):
+def arguments_of(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
     """A function of (args, kwargs) that gives the arguments of a call of `function` by name, defaults included.
 
     It gives nothing for a call that will fail because its arguments do not fit: that error is the program's own.
     """
     signature = inspect.signature(function)
 
-    def arguments(args, kwargs):
+    def arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
@@ -98,7 +115,7 @@ def arguments_of(function):
     return arguments
 
 
-def _replace_elsewhere(original, observed, name):
+def _replace_elsewhere(original: Callable[..., Any], observed: Callable[..., Any], name: str) -> None:
     """Other modules of the same library that took the function by name get the observed one too."""
     package = (original.__module__ or "").partition(".")[0]
     for module_name, module in list(sys.modules.items()):
@@ -107,13 +124,13 @@ def _replace_elsewhere(original, observed, name):
             setattr(module, name, observed)
 
 
-def dress(replacement, original):
+def dress(replacement: Any, original: Callable[..., Any]) -> None:
     """Give `replacement` the name, signature and documentation of `original`, and mark it as ours."""
     functools.update_wrapper(replacement, original)
     setattr(replacement, MARK, replacement)
 
 
-def is_compiling_question():
+def is_compiling_question() -> Callable[[], bool]:
     """torch's own `is_compiling`, or a constant No while torch is not there."""
     torch = sys.modules.get("torch")
     compiler = getattr(torch, "compiler", None)

@@ -1,8 +1,15 @@
 """Where in the user's code something happens."""
 
+from __future__ import annotations
+
 import os
 import sys
 import sysconfig
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
 
 _OURS = os.path.dirname(os.path.abspath(__file__))
 _LIBRARY_FOLDERS = tuple(
@@ -16,7 +23,7 @@ _LIBRARY_PARTS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.s
 _known = {}
 
 
-def is_user_file(filename):
+def is_user_file(filename: str) -> bool:
     """True for code that is neither installed, nor Python's own, nor ours, nor generated."""
     answer = _known.get(filename)
     if answer is None:
@@ -30,7 +37,7 @@ def is_user_file(filename):
     return answer
 
 
-def user_line(frame=None):
+def user_line(frame: FrameType | None = None) -> str | None:
     """`file:line` of the innermost user frame at or above `frame` (the caller by default), or None."""
     frame = frame or sys._getframe(1)
     while frame is not None:
@@ -40,7 +47,7 @@ def user_line(frame=None):
     return None
 
 
-def user_line_of(stack):
+def user_line_of(stack: Sequence[tuple[str, int]]) -> str | None:
     """`file:line` of the innermost user frame of `stack`, a list of (filename, line) outermost first, or None."""
     for filename, line in reversed(stack):
         if is_user_file(filename):
@@ -48,7 +55,7 @@ def user_line_of(stack):
     return None
 
 
-def shown(filename):
+def shown(filename: str) -> str:
     """The file's path relative to the working folder when it lies in it, else as it is."""
     try:
         relative = os.path.relpath(filename)
@@ -57,7 +64,7 @@ def shown(filename):
     return filename if relative.startswith("..") else relative
 
 
-def installed(filename):
+def installed(filename: str) -> str:
     """The path below site-packages (`torch/nn/modules/module.py`) of an installed file, else the path as shown."""
     for part in _LIBRARY_PARTS:
         _, found, below = filename.rpartition(part)

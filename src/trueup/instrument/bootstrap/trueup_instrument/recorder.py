@@ -1,11 +1,21 @@
 """torch's profiler around one step, given up at once when the user starts a profiler: there is one a process."""
 
+from __future__ import annotations
+
 import contextlib
 import sys
 import threading
 
 from trueup_instrument import patching
 from trueup_instrument.operators import Operators
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.session import Session
 
 NAME = "operators"
 
@@ -16,14 +26,14 @@ class Recorder:
     running = None
     """The recorder whose profiler is at work; there is one profiler a process."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.whole = False
         """False when nothing, or only a part of the step, was recorded."""
         self._profile = None
         self._pieces = []
         self._thread = None
 
-    def start(self):
+    def start(self) -> bool:
         """Begin; returns False, and does nothing, while a profiler of the user's is prepared or at work."""
         autograd = sys.modules["torch"]._C._autograd
         at_work = getattr(autograd, "_profiler_enabled", lambda: False)()
@@ -33,30 +43,30 @@ class Recorder:
         self._begin()
         return True
 
-    def pause(self):
+    def pause(self) -> None:
         """Record nothing until `resume`: the process forks, and its child is not to inherit a profiler at work."""
         if self._profile is not None and self._thread == threading.get_ident():
             self._finish()
 
-    def resume(self):
+    def resume(self) -> None:
         if self.whole and self._profile is None and not UsersProfiler.waiting:
             self._begin()
 
-    def give_way(self):
+    def give_way(self) -> None:
         """End at once: the user starts a profiler."""
         self.whole = False
         self.pause()
 
-    def stop(self):
+    def stop(self) -> None:
         if self._profile is not None:
             self._finish()
 
-    def read(self):
+    def read(self) -> Operators | None:
         """The operators of the whole step; None when a part is missing."""
         pieces, self._pieces = self._pieces, []
         return Operators(event for piece in pieces for event in piece.events()) if self.whole else None
 
-    def _begin(self):
+    def _begin(self) -> None:
         torch = sys.modules["torch"]
         device = {"use_device": "cuda"} if torch.cuda.is_available() else {}
         profile = torch.autograd.profiler.profile(use_cpu=True, record_shapes=True, **device)
@@ -66,7 +76,7 @@ class Recorder:
             profile.__enter__()
         self._profile = profile
 
-    def _finish(self):
+    def _finish(self) -> None:
         profile, self._profile = self._profile, None
         Recorder.running = None
         torch = sys.modules["torch"]
@@ -85,7 +95,7 @@ class UsersProfiler:
 
     @classmethod
     @contextlib.contextmanager
-    def not_theirs(cls):
+    def not_theirs(cls) -> Iterator[None]:
         """Within it the calls are ours."""
         cls._own = True
         try:
@@ -94,19 +104,19 @@ class UsersProfiler:
             cls._own = False
 
     @classmethod
-    def begins(cls, args=(), kwargs=None):
+    def begins(cls, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> None:
         if not cls._own:
             cls.waiting = True
             if Recorder.running is not None:
                 Recorder.running.give_way()
 
     @classmethod
-    def ended(cls, *_):
+    def ended(cls, *_: object) -> None:
         if not cls._own:
             cls.waiting = False
 
     @classmethod
-    def watch(cls, session, module):
+    def watch(cls, session: Session, module: ModuleType) -> None:
         """`module` is torch.autograd.profiler."""
         for name in ("_prepare_profiler", "_enable_profiler"):
             patching.around(session, NAME, module, name, before=cls.begins)

@@ -1,5 +1,7 @@
 """What this interpreter is: a rank that trains, a launcher, or some child that is neither."""
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -40,7 +42,7 @@ LAUNCHER_MODULES = (
 )
 
 
-def of_this_process():
+def of_this_process() -> str:
     """The role as far as it can be told before the program has begun."""
     program, module = _program()
     if _is_launcher(program, module):
@@ -54,12 +56,12 @@ def of_this_process():
     return RANK
 
 
-def own_children():
+def own_children() -> None:
     """Tell the processes that this rank will start that they are no ranks."""
     os.environ[OWNER] = f"{os.getpid()}:{os.environ.get('RANK', '')}"
 
 
-def _is_launcher(program, module):
+def _is_launcher(program: str | None, module: str | None) -> bool:
     if module and any(module == name or module.startswith(name + ".") for name in LAUNCHER_MODULES):
         return True
     if program is None:
@@ -74,7 +76,7 @@ def _is_launcher(program, module):
 OPTIONS_WITH_VALUE = {"-W", "-X", "--check-hash-based-pycs"}
 
 
-def _program():
+def _program() -> tuple[str | None, str | None]:
     """(script path, None), (None, module name) or (None, None) of the interpreter's command line."""
     words = iter(sys.orig_argv[1:])
     for word in words:

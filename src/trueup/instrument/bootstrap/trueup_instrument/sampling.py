@@ -4,11 +4,24 @@ A sample spans from the end of one optimizer step to the end of the next. Its ob
 see the step through one window (frames, operators, parameters) and add their part to one `sample` event.
 """
 
+from __future__ import annotations
+
 import time
 
 from trueup_instrument import frames, modules, operators, recorder
 from trueup_instrument.observers import samples
 from trueup_instrument.schedule import Schedule
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, ParamSpec, TypeVar
+
+    from trueup_instrument.clock import Clock
+    from trueup_instrument.session import Session
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
 
 BACKWARDS_SEEN = 8
 
@@ -16,7 +29,7 @@ BACKWARDS_SEEN = 8
 class Sampler:
     """Starts and ends samples at step boundaries, as `Schedule` says."""
 
-    def __init__(self, session, clock, limit):
+    def __init__(self, session: Session, clock: Clock, limit: int | None) -> None:
         self.session = session
         self.clock = clock
         self.schedule = Schedule(limit)
@@ -24,7 +37,7 @@ class Sampler:
         self._described = None
         self._compiles_seen = 0
 
-    def step_ended(self, step, length):
+    def step_ended(self, step: int, length: int | None) -> None:
         """At each step's end: close the sample that spanned it, and open the next one if it is due."""
         began = time.perf_counter()
         compiles = self.session.compile_activity
@@ -41,7 +54,7 @@ class Sampler:
         if worked:
             self.clock.not_my_time(time.perf_counter() - began)
 
-    def before_optimizer(self, optimizer):
+    def before_optimizer(self, optimizer: Any) -> None:
         """The gradients are complete: the moment to look at them."""
         if self.sample is not None:
             self.sample.gradients_ready(optimizer)
@@ -50,26 +63,26 @@ class Sampler:
                 self.session, optimizer, self.clock.step_of(optimizer)
             )
 
-    def after_backward(self, began, ended):
+    def after_backward(self, began: int, ended: int) -> None:
         if self.sample is not None:
             self.sample.backward_ended(began, ended)
 
-    def before_fork(self):
+    def before_fork(self) -> None:
         """The child is to inherit nothing that is switched on."""
         if self.sample is not None:
             self.sample.pause()
 
-    def after_fork(self):
+    def after_fork(self) -> None:
         if self.sample is not None:
             self.sample.resume()
 
-    def forget(self):
+    def forget(self) -> None:
         """In a forked child: its parent's sample is not its own."""
         self.sample = None
         self.schedule = Schedule(self.clock.limit)
         self._described = None
 
-    def finish(self):
+    def finish(self) -> None:
         """The process ends: leave nothing switched on, and describe a model that no sample has described."""
         if self.sample is not None:
             self.sample.abandon()
@@ -77,7 +90,7 @@ class Sampler:
         if self._described is None and self.session.trained:
             self._describe()
 
-    def _close(self, step, quiet, length):
+    def _close(self, step: int, quiet: bool, length: int | None) -> None:
         sample, self.sample = self.sample, None
         fields = sample.close()
         self.schedule.sampled(step, quiet, length)
@@ -91,7 +104,7 @@ class Sampler:
             **fields,
         )
 
-    def _describe(self):
+    def _describe(self) -> None:
         """Write what the model is, when it is not what was written last."""
         description = self.session.guarded("model", samples.model.describe)(self.session)
         if description is not None and description != self._described:
@@ -102,7 +115,7 @@ class Sampler:
 class Sample:
     """One step under observation. Creating it starts the windows; `close` ends them and gives the event's fields."""
 
-    def __init__(self, session, clock):
+    def __init__(self, session: Session, clock: Clock) -> None:
         self.session = session
         self.clock = clock
         self.live = modules.live_modules()
@@ -128,20 +141,20 @@ class Sample:
         self.seconds = 0.0
         self.operators = operators.Operators([])
 
-    def gradients_ready(self, optimizer):
+    def gradients_ready(self, optimizer: Any) -> None:
         began = time.perf_counter()
         for name, window in self.windows:
             if hasattr(window, "gradients_ready"):
                 self._guard(name, window.gradients_ready)(optimizer)
         self.started += time.perf_counter() - began
 
-    def backward_ended(self, began, ended):
+    def backward_ended(self, began: int, ended: int) -> None:
         """Gradient accumulation may make a step of hundreds of backward passes: after a few, enough was seen."""
         self.backwards.append((began, ended))
         if len(self.backwards) == BACKWARDS_SEEN:
             self.abandon()
 
-    def pause(self):
+    def pause(self) -> None:
         """Switch everything off until `resume`."""
         if self.ended:
             return
@@ -150,7 +163,7 @@ class Sample:
         if self.recording:
             self._guard("operators", self.recorder.pause)()
 
-    def resume(self):
+    def resume(self) -> None:
         if self.ended:
             return
         if self.watching:
@@ -158,7 +171,7 @@ class Sample:
         if self.recording:
             self._guard("operators", self.recorder.resume)()
 
-    def close(self):
+    def close(self) -> dict[str, Any]:
         self.seconds = time.perf_counter() - self.started
         self.abandon()
         if self.recording:
@@ -174,7 +187,7 @@ class Sample:
         self.live = self.roots = ()
         return fields
 
-    def abandon(self):
+    def abandon(self) -> None:
         """Switch everything off, whatever state it is in."""
         self.ended = True
         if self.watching:
@@ -182,8 +195,8 @@ class Sample:
         if self.recording:
             self._guard("operators", self.recorder.stop)()
 
-    def sequence_length(self):
+    def sequence_length(self) -> int | None:
         return self.operators.sequence_length()
 
-    def _guard(self, name, function):
+    def _guard(self, name: str, function: Callable[P, R]) -> Callable[P, R | None]:
         return self.session.guarded(name, function)

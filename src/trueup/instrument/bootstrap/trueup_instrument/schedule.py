@@ -1,5 +1,7 @@
 """Which steps to look at closely: few, early once steady, again when things changed, and ever more rarely later on."""
 
+from __future__ import annotations
+
 PATIENCE = 6
 """Steps to wait for a quiet one before a restless one is taken."""
 EXTRA_LENGTHS = 6
@@ -9,7 +11,7 @@ EXTRA_LENGTHS = 6
 class Schedule:
     """Pure: told of each step's end, says whether the next step is to be sampled."""
 
-    def __init__(self, limit=None):
+    def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
         self.due = 1
         self.changed = False
@@ -17,7 +19,7 @@ class Schedule:
         self.lengths = set()
         self.extra = EXTRA_LENGTHS
 
-    def next_is_sampled(self, step, quiet, length=None):
+    def next_is_sampled(self, step: int, quiet: bool, length: int | None = None) -> bool:
         """True when the step after `step` is to be sampled; `quiet`: nothing was compiled within `step`."""
         if self.limit is not None and step == self.limit - 1:
             return True
@@ -30,10 +32,10 @@ class Schedule:
             return True
         return False
 
-    def compiled(self):
+    def compiled(self) -> None:
         self.changed = True
 
-    def sampled(self, step, quiet, length=None):
+    def sampled(self, step: int, quiet: bool, length: int | None = None) -> None:
         """Step `step` has been sampled; `quiet`: nothing was compiled within it."""
         if length is not None:
             self.lengths.add(length)

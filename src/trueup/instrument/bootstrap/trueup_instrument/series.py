@@ -1,6 +1,14 @@
 """The series of step times, losses and tokens: written at most once a second, thinned out in a long job."""
 
+from __future__ import annotations
+
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trueup_instrument.losses import Pending
 
 KEPT = 4000
 """Steps written one by one; after as many again only every second one is, then every fourth, ..."""
@@ -10,11 +18,11 @@ HELD = 200
 
 
 class Series:
-    def __init__(self, write):
+    def __init__(self, write: Callable[..., None]) -> None:
         self._write = write
         self.forget()
 
-    def forget(self):
+    def forget(self) -> None:
         """Nothing was gathered yet."""
         self._count = 0
         self._kept = 0
@@ -23,7 +31,7 @@ class Series:
         self._first = None
         self._rows = []
 
-    def add(self, seconds, losses, tokens, backwards):
+    def add(self, seconds: float, losses: list[Pending], tokens: int | None, backwards: int) -> None:
         """A step ended; `losses` are its pending values."""
         self._count += 1
         if (self._count - 1) % self._stride:
@@ -41,7 +49,7 @@ class Series:
             self._stride *= 2
             self._kept //= 2
 
-    def flush(self, only_ready=False):
+    def flush(self, only_ready: bool = False) -> None:
         """Write what has been gathered; with `only_ready`, rows whose losses a device has still to compute wait."""
         rows = self._rows
         if only_ready:

@@ -1,5 +1,7 @@
 """One observed interpreter: its event file, its hooks, and the rule that a failing observer switches itself off."""
 
+from __future__ import annotations
+
 import atexit
 import functools
 import os
@@ -10,6 +12,15 @@ import sys
 from trueup_instrument import importing, role
 from trueup_instrument.dynamo import unseen
 from trueup_instrument.events import EventFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any, ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
 
 FAULTS = "TRUEUP_FAULTS"
 """Names of observers that are made to raise, comma separated, or `all`: proves that a failure stays ours.
@@ -34,7 +45,7 @@ SHOWN_PREFIXES = (
 class Session:
     """Ties events, import hooks and observers together for one process."""
 
-    def __init__(self, folder, what):
+    def __init__(self, folder: str, what: str) -> None:
         self.role = what
         self._faults = _faults(os.environ.get(FAULTS, ""))
         self.events = EventFile(folder, faulty="events" in self._faults)
@@ -61,7 +72,7 @@ class Session:
 
     # -- life --------------------------------------------------------------------------------------------------------
 
-    def start(self):
+    def start(self) -> None:
         from trueup_instrument import appliers, observers
 
         self.imports.install()
@@ -76,7 +87,7 @@ class Session:
         appliers.attach_all(self)  # first: observers then see what the appliers leave of each call
         observers.attach_all(self)
 
-    def open(self):
+    def open(self) -> None:
         """This process matters: open its event file. A rank marks its children as no ranks."""
         if self.events.is_open:
             return
@@ -103,7 +114,7 @@ class Session:
             }
         )
 
-    def mark_trained(self):
+    def mark_trained(self) -> None:
         """A backward pass or an optimizer step happened here: whatever started it, this process is a rank."""
         if not self.trained:
             self.trained = True
@@ -112,15 +123,15 @@ class Session:
             self.open()
             _call_all(self.on_training)
 
-    def before_end(self, function):
+    def before_end(self, function: Callable[[], object]) -> None:
         """Call `function()` when the interpreter ends in an orderly way; it may open the file."""
         self._before_end.append(function)
 
-    def at_end(self, function):
+    def at_end(self, function: Callable[[], object]) -> None:
         """Call `function()` when the interpreter ends in an orderly way, before the `end` event."""
         self._at_end.append(function)
 
-    def _forked(self):
+    def _forked(self) -> None:
         """A forked child is no rank until it trains; the parent's events are not its own."""
         self.events.forget()
         self.trained = False
@@ -128,7 +139,7 @@ class Session:
         self.role = role.CHILD
         _call_all(self.after_fork_in_child)
 
-    def _end(self):
+    def _end(self) -> None:
         _call_all(self._before_end)
         if self.off and self.role == role.RANK:  # what failed may have been what opens the file
             self.open()
@@ -141,12 +152,12 @@ class Session:
         steps = self.clock.steps if self.clock is not None else 0
         self.write("end", reason=self.end_reason, trained=self.trained, steps=steps, process_group=self.process_group)
 
-    def after_torch(self, observer, name, hook):
+    def after_torch(self, observer: str, name: str, hook: Callable[[ModuleType], object]) -> None:
         """Call `hook(module)`, guarded, after `name` is imported and torch itself is complete."""
         guarded = self.guarded(observer, hook)
         self.imports.after("torch", lambda torch: self.imports.after(name, guarded))
 
-    def end_now(self):
+    def end_now(self) -> None:
         """End this process at once, with everything written: the program went on after it was told to end."""
         self._end()
         for stream in (sys.stdout, sys.stderr):
@@ -161,20 +172,20 @@ class Session:
 
     # -- events ------------------------------------------------------------------------------------------------------
 
-    def write(self, kind, **fields):
+    def write(self, kind: str, **fields: Any) -> None:
         self.events.write(kind, **fields)
 
-    def layer(self, layer, event, module=None, at=None, **detail):
+    def layer(self, layer: str, event: str, module: str | None = None, at: str | None = None, **detail: Any) -> None:
         """Record that a layer of the stack was applied."""
         self.write("layer", layer=layer, event=event, module=module, at=at, detail=detail)
 
-    def request(self, layer, setting, value, at=None, source=None):
+    def request(self, layer: str, setting: str, value: Any, at: str | None = None, source: str | None = None) -> None:
         """Record what configuration or code asks for."""
         self.write("request", layer=layer, setting=setting, value=value, at=at, source=source)
 
     # -- failure stays ours ------------------------------------------------------------------------------------------
 
-    def guarded(self, name, function):
+    def guarded(self, name: str, function: Callable[P, R]) -> Callable[P, R | None]:
         """`function`, which from its first failure on does nothing: the failure becomes an `observer-off` event.
 
         Dynamo looks at nothing that it calls: observation must not show in its counters.
@@ -182,7 +193,7 @@ class Session:
         function = unseen(function)
 
         @functools.wraps(function)
-        def call(*args, **kwargs):
+        def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
             if name in self.off:
                 return None
             try:
@@ -195,13 +206,13 @@ class Session:
 
         return call
 
-    def _fail_if_asked(self, name):
+    def _fail_if_asked(self, name: str) -> None:
         if name in self._faults:
             self._faults[name] -= 1
         if self._faults.get(name, 1) == 0 or "all" in self._faults:
             raise RuntimeError(f"fault injected into {name}")
 
-    def switch_off(self, name, error):
+    def switch_off(self, name: str, error: BaseException) -> None:
         self.off[name] = error
         origin = error.__traceback__
         while origin is not None and origin.tb_next is not None:
@@ -210,18 +221,18 @@ class Session:
         self.write("observer-off", observer=name, error=f"{type(error).__name__}: {error}{where}"[:500])
 
 
-def _faults(text):
+def _faults(text: str) -> dict[str, int]:
     """{name: calls after which to raise}."""
     named = (fault.partition(":") for fault in text.split(",") if fault)
     return {name: int(number or 1) for name, _, number in named}
 
 
-def _call_all(functions):
+def _call_all(functions: list[Callable[[], object]]) -> None:
     for function in functions:
         function()
 
 
-def _number(text):
+def _number(text: str | None) -> int | None:
     try:
         return int(text)
     except (TypeError, ValueError):

@@ -1,9 +1,15 @@
 """How many tokens a batch has, and how long its sequences are, when that can be told from its shape alone."""
 
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 NAMES = ("input_ids", "tokens", "inputs", "ids", "decoder_input_ids", "x")
 
 
-def batch_size_of(batch):
+def batch_size_of(batch: Any) -> tuple[int, int] | None:
     """(tokens, sequence length) of a batch of integer ids, shape [batch, length] or [length]; None when it has none."""
     ids = _ids(batch)
     if ids is None:
@@ -12,7 +18,7 @@ def batch_size_of(batch):
     return int(ids.numel()), int(shape[-1])
 
 
-def _ids(batch):
+def _ids(batch: Any) -> Any:
     if _is_ids(batch):
         return batch
     if hasattr(batch, "get") and hasattr(batch, "keys"):
@@ -26,7 +32,7 @@ def _ids(batch):
     return None
 
 
-def _is_ids(value):
+def _is_ids(value: Any) -> bool:
     """A tensor of whole numbers with one or two dimensions."""
     shape = getattr(value, "shape", None)
     dtype = getattr(value, "dtype", None)

@@ -1,5 +1,11 @@
 """Which layers of the stack already sit inside a module, told from the classes found there."""
 
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 WRAPPERS = {
     "FSDPModule": "FSDP2",
     "FullyShardedDataParallel": "FSDP1",
@@ -10,7 +16,7 @@ WRAPPERS = {
 }
 
 
-def wrappers_inside(module):
+def wrappers_inside(module: Any) -> list[str]:
     """Sorted names of the layers applied to `module` or to parts of it."""
     found, kinds, checkpoints = set(), set(), False
     for part in module.modules():
@@ -26,7 +32,7 @@ def wrappers_inside(module):
     return sorted(found)
 
 
-def compiled_parts(module):
+def compiled_parts(module: Any) -> int:
     """How many of `module` and its parts hold a compiled call."""
     return sum(
         type(part).__name__ == "OptimizedModule" or part.__dict__.get("_compiled_call_impl") is not None
@@ -34,6 +40,6 @@ def compiled_parts(module):
     )
 
 
-def modules_given(value):
+def modules_given(value: Any) -> list[Any]:
     """The modules of an argument that takes a module or a list of them."""
     return list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]

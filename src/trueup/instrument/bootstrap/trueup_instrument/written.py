@@ -1,30 +1,37 @@
 """Whether parameters were written to, told from their version counters: a compiled optimizer step calls no hooks."""
 
+from __future__ import annotations
+
 from trueup_instrument.observers.samples.parameters import local
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
 WATCHED = 16
 """Parameters with a gradient that are watched; an optimizer step writes to all of them."""
 
 
 class Written:
-    def __init__(self, optimizers):
+    def __init__(self, optimizers: Callable[[], Iterable[Any]]) -> None:
         self._optimizers = optimizers
         """A function that gives the live optimizers."""
         self._seen = []
 
-    def remember(self):
+    def remember(self) -> None:
         """The gradients of a backward pass are there: a write from now on is an optimizer's."""
         self._seen = [(parameter, version(parameter)) for parameter in self._with_gradient()]
 
-    def forget(self):
+    def forget(self) -> None:
         """The writes so far are accounted for."""
         self._seen = []
 
-    def since_remembered(self):
+    def since_remembered(self) -> bool:
         """True when every watched parameter was written to since `remember`."""
         return bool(self._seen) and all(version(parameter) != seen for parameter, seen in self._seen)
 
-    def _with_gradient(self):
+    def _with_gradient(self) -> list[Any]:
         found = []
         for optimizer in self._optimizers():
             for group in optimizer.param_groups:
@@ -36,7 +43,7 @@ class Written:
         return found
 
 
-def version(parameter):
+def version(parameter: Any) -> int:
     """Goes up with each write in place; that of a DTensor with writes to either of its two tensors."""
     held = local(parameter)
     return parameter._version + (held._version if held is not parameter else 0)

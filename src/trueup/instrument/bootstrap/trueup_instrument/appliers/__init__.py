@@ -5,6 +5,8 @@ else, and keeps the attributes and classes that the user's code relies on. What 
 are, is in docs/decisions/0004-switches.md.
 """
 
+from __future__ import annotations
+
 import importlib
 import json
 import os
@@ -12,12 +14,18 @@ import os
 from trueup_instrument import role
 from trueup_instrument.appliers.switch import Switch
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from trueup_instrument.session import Session
+
 SET = "TRUEUP_SET"
 """Layer → value as JSON, written by the launching trueup."""
 LAYERS = ("compile", "attention", "checkpointing", "precision", "sharding", "adapter")
 
 
-def attach_all(session):
+def attach_all(session: Session) -> None:
     """Attach the appliers of the layers this run forces; one that fails says so and the others go on."""
     if session.role == role.LAUNCHER:
         return
@@ -30,7 +38,7 @@ def attach_all(session):
             switch.cannot("this trueup has no such switch")
 
 
-def _asked():
+def _asked() -> dict[str, Any]:
     try:
         asked = json.loads(os.environ.get(SET) or "{}")
     except ValueError:

@@ -4,20 +4,30 @@ The structure stays: wrappers, names and configurations. What could be trained b
 trained again; where nothing could, everything of a floating dtype is. Adapter parameters are never trained.
 """
 
+from __future__ import annotations
+
 from trueup_instrument import modules
 from trueup_instrument.appliers.replacing import change_arguments, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.appliers.switch import Switch
 
 CHANGES_BASE = ("pissa", "corda", "olora", "mica", "loftq", "lora_ga")
 """Initializations of LoRA that take their part out of the base weights, which would then be missing."""
 
 
-def attach(switch):
+def attach(switch: Switch) -> None:
     switch.after("peft.utils.other", lambda module: _auxiliary(switch, module))
     switch.after("peft.tuners.tuners_utils", lambda module: _tuners(switch, module))
     switch.after("peft.peft_model", lambda module: _prompts(switch, module))
 
 
-def _auxiliary(switch, module):
+def _auxiliary(switch: Switch, module: ModuleType) -> None:
     """`modules_to_save` and trainable tokens: copies that would be trained in the place of the original."""
     for name in ("AuxiliaryTrainingWrapper", "ModulesToSaveWrapper", "TrainableTokensWrapper"):
         kind = getattr(module, name, None)
@@ -28,30 +38,32 @@ def _auxiliary(switch, module):
     replace(module, "set_additional_trainable_modules", lambda original: _keeping(switch, original, _model_of))
 
 
-def _made_disabled(original):
-    def __init__(self, *args, **kwargs):
+def _made_disabled(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         self._disable_adapters = True
 
     return __init__
 
 
-def _tuners(switch, module):
+def _tuners(switch: Switch, module: ModuleType) -> None:
     module.BaseTunerLayer.disable_adapters = property(lambda self: True)
     replace(module.BaseTuner, "inject_adapter", lambda original: _plain(switch, _keeping(switch, original, _model_of)))
 
 
-def _model_of(args, kwargs):
+def _model_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The model of a call of `inject_adapter(self, model, ...)` or `set_additional_trainable_modules(model, ...)`."""
     named = kwargs.get("model")
     return named if named is not None else args[1] if len(args) > 1 and hasattr(args[1], "parameters") else args[0]
 
 
-def _keeping(switch, original, model_of):
+def _keeping(
+    switch: Switch, original: Callable[..., Any], model_of: Callable[[tuple[Any, ...], dict[str, Any]], Any]
+) -> Callable[..., Any]:
     """`original`, after which the base model is trained as before and whatever was added is not."""
     restore = switch.guarded(lambda model, flags: _restore(switch, model, flags))
 
-    def call(*args, **kwargs):
+    def call(*args: Any, **kwargs: Any) -> Any:
         if any(getattr(value, "is_prompt_learning", False) for value in (*args, *kwargs.values())):
             return original(*args, **kwargs)
         model = model_of(args, kwargs)
@@ -63,7 +75,7 @@ def _keeping(switch, original, model_of):
     return call
 
 
-def _restore(switch, model, flags):
+def _restore(switch: Switch, model: Any, flags: dict[int, bool]) -> None:
     if not any(flags.values()):
         flags = dict.fromkeys(flags, True)
     for parameter in model.parameters():
@@ -75,10 +87,10 @@ def _restore(switch, model, flags):
     switch.changed("adapters pass through, the base model is trained", modules.class_name(model))
 
 
-def _plain(switch, original):
+def _plain(switch: Switch, original: Callable[..., Any]) -> Callable[..., Any]:
     """`original` under a configuration that leaves the base weights as they are."""
 
-    def inject_adapter(self, model, adapter_name, *args, **kwargs):
+    def inject_adapter(self: Any, model: Any, adapter_name: str, *args: Any, **kwargs: Any) -> Any:
         config = self.peft_config[adapter_name]
         wanted = getattr(config, "init_lora_weights", None)
         if not isinstance(wanted, str) or not wanted.lower().startswith(CHANGES_BASE):
@@ -93,8 +105,8 @@ def _plain(switch, original):
     return inject_adapter
 
 
-def _prompts(switch, module):
-    def look(arguments):
+def _prompts(switch: Switch, module: ModuleType) -> None:
+    def look(arguments: dict[str, Any]) -> None:
         if getattr(arguments["peft_config"], "is_prompt_learning", False):
             switch.cannot("prompts that are learned are part of the input", modules.class_name(arguments["model"]))
 

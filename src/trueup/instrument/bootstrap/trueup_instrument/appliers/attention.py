@@ -5,19 +5,29 @@ and `cudnn` leave the operator that one kernel: where the kernel cannot run torc
 `sdpa` leaves it them all. Models that have a choice use `eager` for the first and `sdpa` for the others.
 """
 
+from __future__ import annotations
+
 from trueup_instrument.appliers.replacing import change_arguments, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.appliers.switch import Switch
 
 KERNELS = ("flash", "mem_efficient", "math", "cudnn", "overrideable")
 ALLOWED = {"eager": ("math",), "sdpa": KERNELS}
 """Value → kernels it leaves to torch; each other value is the name of the one it leaves."""
 
 
-def attach(switch):
+def attach(switch: Switch) -> None:
     switch.after("torch", lambda torch: _kernels(switch, torch))
     switch.after("transformers.modeling_utils", lambda module: _models(switch, module.PreTrainedModel))
 
 
-def _kernels(switch, torch):
+def _kernels(switch: Switch, torch: ModuleType) -> None:
     """Set torch's toggles and keep them: every way to change them ends in these functions."""
     allowed = ALLOWED.get(switch.value, (switch.value,))
     for kernel in KERNELS:
@@ -30,20 +40,20 @@ def _kernels(switch, torch):
         replace(torch._C, name, lambda original, kernel=kernel: _kept(switch, kernel, kernel in allowed))
 
 
-def _kept(switch, kernel, allowed):
+def _kept(switch: Switch, kernel: str, allowed: bool) -> Callable[[Any], None]:
     tell = switch.guarded(lambda: switch.changed(f"{kernel} kernel kept {'enabled' if allowed else 'disabled'}"))
 
-    def toggle(enabled):
+    def toggle(enabled: Any) -> None:
         if bool(enabled) != allowed:
             tell()
 
     return toggle
 
 
-def _models(switch, kind):
+def _models(switch: Switch, kind: Any) -> None:
     """The methods through which every choice of a model's attention goes, at its making and afterwards."""
 
-    def choose(arguments):
+    def choose(arguments: dict[str, Any]) -> None:
         model, name = arguments["self"], list(arguments)[1]
         arguments[name] = chosen(switch, model, arguments[name])
 
@@ -53,7 +63,7 @@ def _models(switch, kind):
         switch.cannot("this transformers chooses attention by other means", "PreTrainedModel")
 
 
-def chosen(switch, model, asked):
+def chosen(switch: Switch, model: Any, asked: Any) -> Any:
     """The implementation that a model gets in place of the one `asked` for."""
     wanted = "eager" if switch.value == "eager" else "sdpa"
     name = type(model).__name__

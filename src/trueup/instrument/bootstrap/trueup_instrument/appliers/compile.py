@@ -4,22 +4,31 @@ Both leave `OptimizedModule`, `_orig_mod` and `Module.compile` as they are. Off 
 backend is given at the one function behind torch.compile, since a forced backend of a stance loses `fullgraph`.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import sys
 
 from trueup_instrument.announcements import spoken
 from trueup_instrument.appliers.replacing import replace
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from trueup_instrument.appliers.switch import Switch
+
 OFF = "off"
 OWN_COMPILES = "torch.nn.attention"
 """flex_attention compiles itself when it is called outside a graph: that is attention, and of a backend of its own."""
 
 
-def attach(switch):
+def attach(switch: Switch) -> None:
     switch.after("torch._dynamo.eval_frame", lambda module: _dynamo(switch, module))
 
 
-def _dynamo(switch, module):
+def _dynamo(switch: Switch, module: Any) -> None:
     if not hasattr(module, "DynamoStance") or not hasattr(module, "_set_stance"):
         switch.cannot("this torch has no stances of the compiler (they came with 2.6)")
         return
@@ -29,10 +38,10 @@ def _dynamo(switch, module):
     replace(module, "optimize", lambda original: _optimize(switch, original))
 
 
-def _kept_stance(switch, module, original):
+def _kept_stance(switch: Switch, module: Any, original: Callable[..., Any]) -> Callable[..., Any]:
     """The program may set a stance of its own: it must not bring back what was switched off, nor another backend."""
 
-    def set_stance(stance):
+    def set_stance(stance: Any) -> Any:
         if switch.value == OFF:
             return original(module._stance)
         if stance.stance == "force_eager":
@@ -42,10 +51,10 @@ def _kept_stance(switch, module, original):
     return set_stance
 
 
-def _optimize(switch, original):
+def _optimize(switch: Switch, original: Callable[..., Any]) -> Callable[..., Any]:
     tell = switch.guarded(_tell)
 
-    def optimize(*args, **kwargs):
+    def optimize(*args: Any, **kwargs: Any) -> Any:
         backend = args[0] if args else kwargs.get("backend", "inductor")
         if kwargs.get("disable") or _is_own_compile():
             return original(*args, **kwargs)
@@ -58,7 +67,7 @@ def _optimize(switch, original):
     return optimize
 
 
-def _tell(switch, backend):
+def _tell(switch: Switch, backend: Any) -> None:
     if switch.value == OFF:
         switch.changed("runs eager", _name(backend))
     elif _name(backend) != switch.value:
@@ -67,12 +76,12 @@ def _tell(switch, backend):
         switch.changed(f"backend is {switch.value} as it was")
 
 
-def _name(backend):
+def _name(backend: Any) -> Any:
     """The backend's name, of a string, a function or the object that torch.compile makes of either."""
     return getattr(backend, "compiler_name", None) or spoken(backend)
 
 
-def _is_own_compile():
+def _is_own_compile() -> bool:
     """Whether the function that calls torch.compile is one of attention's own; observers may stand in between."""
     frame, name = sys._getframe(2), "torch"
     while frame is not None and (name == "torch" or name.startswith(__name__.partition(".")[0])):

@@ -4,11 +4,21 @@ The requests are refused where they are made: the classes and functions of torch
 and transformers that would build them. Casts of models and tensors are in `casts.py`.
 """
 
+from __future__ import annotations
+
 import os
 
 from trueup_instrument.announcements import spoken
 from trueup_instrument.appliers import casts
 from trueup_instrument.appliers.replacing import change_arguments, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.appliers.switch import Switch
 
 POLICIES = (
     ("torch.distributed.fsdp.api", "MixedPrecision"),
@@ -18,7 +28,7 @@ POLICIES = (
 FLAGS = ("bf16", "fp16", "bf16_full_eval", "fp16_full_eval")
 
 
-def attach(switch):
+def attach(switch: Switch) -> None:
     switch.after("torch.amp.autocast_mode", lambda module: _off(switch, module.autocast, "autocast"))
     switch.after("torch.amp.grad_scaler", lambda module: _off(switch, module.GradScaler, "GradScaler"))
     for module, policy in POLICIES:
@@ -32,10 +42,10 @@ def attach(switch):
     casts.attach(switch)
 
 
-def _off(switch, kind, name):
+def _off(switch: Switch, kind: Any, name: str) -> None:
     """torch.cuda's and torch.cpu's own classes, and FSDP's gradient scaler, derive from this one."""
 
-    def change(arguments):
+    def change(arguments: dict[str, Any]) -> None:
         if arguments["enabled"]:
             arguments["enabled"] = False
             switch.changed(f"{name} disabled", type(arguments["self"]).__name__)
@@ -43,8 +53,8 @@ def _off(switch, kind, name):
     change_arguments(switch, kind, "__init__", change)
 
 
-def _policy(switch, kind):
-    def change(arguments):
+def _policy(switch: Switch, kind: Any) -> None:
+    def change(arguments: dict[str, Any]) -> None:
         for name, value in arguments.items():
             if casts.is_low(value):
                 arguments[name] = None
@@ -54,11 +64,11 @@ def _policy(switch, kind):
         change_arguments(switch, kind, "__init__", change)
 
 
-def _hooks(switch, module):
+def _hooks(switch: Switch, module: ModuleType) -> None:
     """Gradients that DDP would send in half precision are sent as they are."""
 
-    def make(original):
-        def send(dtype, process_group, bucket):
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def send(dtype: Any, process_group: Any, bucket: Any) -> Any:
             switch.changed("gradients are sent uncompressed", "DistributedDataParallel")
             return module.allreduce_hook(process_group, bucket)
 
@@ -67,26 +77,26 @@ def _hooks(switch, module):
     replace(module, "_compress_hook", make)
 
 
-def _float32(switch, torch):
+def _float32(switch: Switch, torch: ModuleType) -> None:
     """Multiplications of float32 in full: the default, which programs change by these functions."""
 
-    def full(arguments):
+    def full(arguments: dict[str, Any]) -> None:
         if arguments["precision"] != "highest":
             switch.changed(f"matmul precision {arguments['precision']} refused", "torch")
             arguments["precision"] = "highest"
 
     change_arguments(switch, torch, "set_float32_matmul_precision", full)
 
-    def allow_tf32(original):
-        def allow(allowed):
+    def allow_tf32(original: Callable[..., Any]) -> Callable[..., Any]:
+        def allow(allowed: Any) -> Any:
             if not allowed:
                 return original(allowed)
             return switch.changed("TF32 refused", "torch.backends.cuda.matmul")
 
         return allow
 
-    def fp32_precision(original):
-        def set_precision(backend, operation, precision):
+    def fp32_precision(original: Callable[..., Any]) -> Callable[..., Any]:
+        def set_precision(backend: str, operation: str, precision: str) -> Any:
             if precision in ("none", "ieee"):
                 return original(backend, operation, precision)
             return switch.changed(f"fp32_precision {precision} refused", f"torch.backends.{backend}.{operation}")
@@ -100,8 +110,8 @@ def _float32(switch, torch):
 # -- accelerate and transformers ---------------------------------------------------------------------------------------
 
 
-def _mixed(switch, kind):
-    def change(arguments):
+def _mixed(switch: Switch, kind: Any) -> None:
+    def change(arguments: dict[str, Any]) -> None:
         asked = arguments["mixed_precision"] or os.environ.get("ACCELERATE_MIXED_PRECISION")
         arguments["mixed_precision"] = "no"
         handlers = arguments.get("kwargs_handlers")
@@ -113,10 +123,10 @@ def _mixed(switch, kind):
     change_arguments(switch, kind, "__init__", change)
 
 
-def _arguments(switch, kind):
+def _arguments(switch: Switch, kind: Any) -> None:
     """Flags that the dataclass was given; TRL's arguments and others derive from this class."""
 
-    def refuse(arguments):
+    def refuse(arguments: Any) -> None:
         for flag in FLAGS:
             if getattr(arguments, flag, False):
                 setattr(arguments, flag, False)
@@ -128,8 +138,8 @@ def _arguments(switch, kind):
 
     refuse = switch.guarded(refuse)
 
-    def make(original):
-        def __post_init__(self, *args, **kwargs):
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def __post_init__(self: Any, *args: Any, **kwargs: Any) -> Any:
             refuse(self)
             result = original(self, *args, **kwargs)
             if hasattr(self, "mixed_precision"):
@@ -141,10 +151,10 @@ def _arguments(switch, kind):
     replace(kind, "__post_init__", make)
 
 
-def _loading(switch, kind):
+def _loading(switch: Switch, kind: Any) -> None:
     """Weights are loaded as float32 whatever the program or the checkpoint's configuration says."""
 
-    def change(arguments):
+    def change(arguments: dict[str, Any]) -> None:
         import torch
 
         options = arguments["kwargs"]
@@ -161,7 +171,7 @@ def _loading(switch, kind):
         change_arguments(switch, kind, method, change)
 
 
-def _knows_dtype():
+def _knows_dtype() -> bool:
     """`dtype` came with transformers 4.56; until then it was `torch_dtype`."""
     import transformers
 

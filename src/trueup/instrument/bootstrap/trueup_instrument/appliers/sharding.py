@@ -7,16 +7,26 @@ Sharded, each rank keeps its own part of the parameters that it made, whatever t
 together of parts of all. Replicated, the ranks must agree: each part is taken from the rank that would hold it.
 """
 
+from __future__ import annotations
+
 from trueup_instrument import modules
 from trueup_instrument.appliers.replacing import change_arguments, replace
 from trueup_instrument.wrappers import modules_given
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.appliers.switch import Switch
 
 STATE = "torch.distributed.fsdp._fully_shard._fsdp_state"
 FULLY_SHARD = "torch.distributed.fsdp._fully_shard._fully_shard"
 FSDP1 = "torch.distributed.fsdp.fully_sharded_data_parallel"
 
 
-def attach(switch):
+def attach(switch: Switch) -> None:
     meshes = Meshes()
     switch.after(FULLY_SHARD, lambda module: _fsdp2(switch, meshes, module))
     switch.after(STATE, lambda module: _agree_before_first_forward(switch, meshes, module.FSDPState))
@@ -28,11 +38,11 @@ def attach(switch):
 class Meshes:
     """Meshes and groups that replicate, one for each set of ranks."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._meshes = {}
         self._sources = {}
 
-    def of(self, mesh):
+    def of(self, mesh: Any) -> Any:
         """A mesh of (all ranks of `mesh`, 1): replicated over the first axis, sharded over the second."""
         import torch.distributed as dist
         from torch.distributed.device_mesh import DeviceMesh
@@ -52,7 +62,7 @@ class Meshes:
         return found
 
     @staticmethod
-    def group(mesh):
+    def group(mesh: Any) -> Any:
         """The process group of all ranks of a mesh of one or two dimensions."""
         import torch.distributed as dist
 
@@ -60,7 +70,7 @@ class Meshes:
             return mesh.get_group()
         return dist.new_group(mesh.mesh.flatten().tolist(), use_local_synchronization=True)
 
-    def sources(self, mesh):
+    def sources(self, mesh: Any) -> list[int] | None:
         """The ranks that would each hold a part of a parameter on one of these meshes; None for another mesh."""
         return self._sources.get(mesh)
 
@@ -68,10 +78,10 @@ class Meshes:
 # -- FSDP2 -------------------------------------------------------------------------------------------------------------
 
 
-def _fsdp2(switch, meshes, module):
+def _fsdp2(switch: Switch, meshes: Meshes, module: ModuleType) -> None:
     default_mesh = getattr(module, "_init_default_mesh", None) or module._init_default_fully_shard_mesh
 
-    def change(arguments):
+    def change(arguments: dict[str, Any]) -> None:
         targets = modules_given(arguments["module"])
         name = ", ".join(modules.class_name(target) for target in targets)
         if arguments.get("dp_mesh_dims") is not None or any(map(_is_distributed, targets)):
@@ -86,7 +96,7 @@ def _fsdp2(switch, meshes, module):
     change_arguments(switch, module, "fully_shard", change)
 
 
-def _is_distributed(module):
+def _is_distributed(module: Any) -> bool:
     """Whether a parameter outside the units already made is a DTensor."""
     from torch.distributed.fsdp import FSDPModule
 
@@ -99,11 +109,11 @@ def _is_distributed(module):
     return False
 
 
-def _agree_before_first_forward(switch, meshes, state):
+def _agree_before_first_forward(switch: Switch, meshes: Meshes, state: Any) -> None:
     agree = switch.guarded(lambda module: _agree_on_dtensors(meshes, module))
 
-    def make(original):
-        def _lazy_init(self):
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def _lazy_init(self: Any) -> None:
             is_root = self._is_root is None
             original(self)
             if is_root:
@@ -116,7 +126,7 @@ def _agree_before_first_forward(switch, meshes, state):
         switch.cannot("ranks that made different parameters keep them", "FSDPState")
 
 
-def _agree_on_dtensors(meshes, module):
+def _agree_on_dtensors(meshes: Meshes, module: Any) -> None:
     for parameter in module.parameters():
         sources = meshes.sources(getattr(parameter, "device_mesh", None))
         if sources is not None:
@@ -125,7 +135,7 @@ def _agree_on_dtensors(meshes, module):
             _agree(parameter.to_local(), axis, sources, mesh.get_group(0), mesh.device_type)
 
 
-def _agree(tensor, axis, sources, group, device):
+def _agree(tensor: Any, axis: int, sources: list[int], group: Any, device: Any) -> None:
     """Take each part of `tensor` from the rank that would hold it."""
     import torch
 
@@ -139,11 +149,11 @@ def _agree(tensor, axis, sources, group, device):
 # -- FSDP1 -------------------------------------------------------------------------------------------------------------
 
 
-def _fsdp1(switch, meshes, module):
+def _fsdp1(switch: Switch, meshes: Meshes, module: ModuleType) -> None:
     kind = module.FullyShardedDataParallel
     no_shard = module.ShardingStrategy.NO_SHARD
 
-    def change(arguments):
+    def change(arguments: dict[str, Any]) -> None:
         if arguments["sharding_strategy"] is no_shard:
             return
         mesh = arguments.get("device_mesh")
@@ -156,8 +166,8 @@ def _fsdp1(switch, meshes, module):
 
     agree = switch.guarded(_agree_on_flat_parameter)
 
-    def then_agree(original):
-        def __init__(self, *args, **kwargs):
+    def then_agree(original: Callable[..., Any]) -> Callable[..., Any]:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
             original(self, *args, **kwargs)
             agree(self)
 
@@ -167,7 +177,7 @@ def _fsdp1(switch, meshes, module):
     change_arguments(switch, kind, "__init__", change)
 
 
-def _agree_on_flat_parameter(unit):
+def _agree_on_flat_parameter(unit: Any) -> None:
     import torch.distributed as dist
 
     handle = getattr(unit, "_handle", None)
@@ -179,9 +189,9 @@ def _agree_on_flat_parameter(unit):
 # -- others ------------------------------------------------------------------------------------------------------------
 
 
-def _tensor_parallel(switch, module):
-    def make(original):
-        def parallelize_module(*args, **kwargs):
+def _tensor_parallel(switch: Switch, module: ModuleType) -> None:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def parallelize_module(*args: Any, **kwargs: Any) -> Any:
             switch.cannot("tensor parallelism is not switched", "parallelize_module")
             return original(*args, **kwargs)
 

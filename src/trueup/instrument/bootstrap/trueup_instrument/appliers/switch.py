@@ -1,9 +1,22 @@
 """One layer that this run forces to a value: says what was changed, or why it could not be."""
 
+from __future__ import annotations
+
 import functools
 
 from trueup_instrument import places
 from trueup_instrument.dynamo import unseen
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any, ParamSpec, TypeVar
+
+    from trueup_instrument.session import Session
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
 
 LISTED = 40
 """Changes of one layer that are written."""
@@ -12,7 +25,7 @@ LISTED = 40
 class Switch:
     """What an applier is given: the value asked for, and a way to tell what it did."""
 
-    def __init__(self, session, layer, value):
+    def __init__(self, session: Session, layer: str, value: Any) -> None:
         self.session = session
         self.imports = session.imports
         self.layer = layer
@@ -20,29 +33,29 @@ class Switch:
         self._told = set()
         self._write = unseen(self._write)
 
-    def changed(self, change, module=None, **detail):
+    def changed(self, change: str, module: str | None = None, **detail: Any) -> None:
         """Record a change, once for each module. Cheap when it was told before."""
         key = (change, module)
         if key not in self._told and len(self._told) < LISTED:
             self._told.add(key)
             self._write(module, change=change, **detail)
 
-    def cannot(self, why, module=None):
+    def cannot(self, why: str, module: str | None = None) -> None:
         """Record, once, that something of the layer stays as it is, and why."""
         if ("cannot", why) not in self._told:
             self._told.add(("cannot", why))
             self._write(module, cannot=why)
 
-    def _write(self, module, **detail):
+    def _write(self, module: str | None, **detail: Any) -> None:
         detail = {"value": self.value, "at": places.user_line(), **detail}
         self.session.write("applier", applier=self.layer, module=module, detail=detail)
 
-    def guarded(self, function):
+    def guarded(self, function: Callable[P, R]) -> Callable[P, R | None]:
         """`function`, whose failure is told and leaves the program as it is; it then gives None."""
         function = unseen(function)
 
         @functools.wraps(function)
-        def call(*args, **kwargs):
+        def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
             try:
                 return function(*args, **kwargs)
             except Exception as error:
@@ -51,6 +64,6 @@ class Switch:
 
         return call
 
-    def after(self, name, hook):
+    def after(self, name: str, hook: Callable[[ModuleType], object]) -> None:
         """Call `hook(module)`, guarded, right after module `name` is imported, before others take names from it."""
         self.imports.after(name, self.guarded(hook))

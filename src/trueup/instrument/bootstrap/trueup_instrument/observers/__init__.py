@@ -1,6 +1,12 @@
 """One file per library feature. Each has `NAME` and `attach(session)`, and asks what the installed version offers."""
 
+from __future__ import annotations
+
 import importlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from trueup_instrument.session import Session
 
 NAMES = (
     "process",
@@ -24,7 +30,7 @@ NAMES = (
 )
 
 
-def attach_all(session):
+def attach_all(session: Session) -> None:
     """Attach every observer; one that cannot be attached is switched off and the others go on."""
     for name in NAMES:
         try:

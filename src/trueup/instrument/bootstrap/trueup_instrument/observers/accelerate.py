@@ -1,14 +1,24 @@
 """Accelerate: what its configuration asks for, what its state then is, and what `prepare` makes of the objects."""
 
+from __future__ import annotations
+
 import os
 
 from trueup_instrument import modules, patching
 from trueup_instrument.announcements import Announcements, precision_name, spoken
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.session import Session
+
 NAME = "accelerate"
 
 
-def attach(session):
+def attach(session: Session) -> None:
     say = Announcements(session)
     session.after_torch(NAME, "accelerate.accelerator", lambda module: _accelerator(session, say, module.Accelerator))
     session.after_torch(NAME, "accelerate.utils.dataclasses", lambda module: _fsdp_plugin(session, say, module))
@@ -18,13 +28,13 @@ def attach(session):
 PLUGIN_SETTINGS = ("use_orig_params", "sharding_strategy", "reshard_after_forward", "cpu_offload")
 
 
-def _fsdp_plugin(session, say, module):
+def _fsdp_plugin(session: Session, say: Announcements, module: ModuleType) -> None:
     """What the plugin was given, before its own defaults from the environment overrule it."""
     kind = getattr(module, "FullyShardedDataParallelPlugin", None)
     if kind is None:
         return
 
-    def before(args, kwargs):
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         for name in PLUGIN_SETTINGS:
             if isinstance(kwargs.get(name), (bool, str, int)):
                 say.request("sharding", name, kwargs[name], "fsdp_plugin")
@@ -32,7 +42,7 @@ def _fsdp_plugin(session, say, module):
     patching.around(session, NAME, kind, "__init__", before)
 
 
-def _batch_size_search(session, say, module):
+def _batch_size_search(session: Session, say: Announcements, module: ModuleType) -> None:
     patching.around(
         session,
         NAME,
@@ -43,16 +53,16 @@ def _batch_size_search(session, say, module):
     )
 
 
-def _accelerator(session, say, kind):
+def _accelerator(session: Session, say: Announcements, kind: Any) -> None:
     arguments = patching.arguments_of(kind.__init__)
 
-    def before(args, kwargs):
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         given = arguments(args, kwargs)
         _request_sharding(say, given)
         _request_precision(say, given)
         _request_compile(say, given)
 
-    def after(result, args, kwargs, seen):
+    def after(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         accelerator = args[0]
         state = accelerator.state
         dynamo = getattr(state, "dynamo_plugin", None)
@@ -80,7 +90,7 @@ def _accelerator(session, say, kind):
 # -- requests: read before the constructor, which itself sets some of these variables ----------------------------------
 
 
-def _request_sharding(say, given):
+def _request_sharding(say: Announcements, given: dict[str, Any]) -> None:
     plugin = given.get("fsdp_plugin")
     if plugin is not None:
         say.request("sharding", "strategy", f"FSDP{getattr(plugin, 'fsdp_version', 1)}", "fsdp_plugin")
@@ -99,7 +109,7 @@ def _request_sharding(say, given):
         say.request("sharding", "strategy", "TP", "parallelism_config")
 
 
-def _request_precision(say, given):
+def _request_precision(say: Announcements, given: dict[str, Any]) -> None:
     asked, source = given.get("mixed_precision"), "mixed_precision"
     if asked is None:
         asked, source = os.environ.get("ACCELERATE_MIXED_PRECISION"), "ACCELERATE_MIXED_PRECISION"
@@ -108,7 +118,7 @@ def _request_precision(say, given):
         say.request("precision", "dtype", precision_name(asked), source)
 
 
-def _request_compile(say, given):
+def _request_compile(say: Announcements, given: dict[str, Any]) -> None:
     plugin = given.get("dynamo_plugin")
     if plugin is not None:
         backend, source = plugin.backend, "dynamo_plugin"
@@ -129,16 +139,16 @@ def _request_compile(say, given):
         say.request("compile", "mode", spoken(mode), source)
 
 
-def _is_on(variable):
+def _is_on(variable: str) -> bool:
     return os.environ.get(variable, "").lower() in ("true", "1", "yes")
 
 
-def _flag(name):
+def _flag(name: str) -> bool | None:
     variable = f"ACCELERATE_DYNAMO_{name}"
     return _is_on(variable) if variable in os.environ else None
 
 
-def _lower(value):
+def _lower(value: Any) -> Any:
     value = spoken(value)
     return value.lower() if isinstance(value, str) else value
 
@@ -146,12 +156,12 @@ def _lower(value):
 # -- prepare -----------------------------------------------------------------------------------------------------------
 
 
-def _classes_before(args, kwargs):
+def _classes_before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     return [_class_of(thing) for thing in args[1:]]
 
 
-def _prepared(say):
-    def prepared(result, args, kwargs, before):
+def _prepared(say: Announcements) -> Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]:
+    def prepared(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], before: list[str]) -> None:
         results = result if isinstance(result, (tuple, list)) else (result,)
         say.layer(
             "trainer",
@@ -164,5 +174,5 @@ def _prepared(say):
     return prepared
 
 
-def _class_of(thing):
+def _class_of(thing: Any) -> str:
     return modules.class_name(thing) if hasattr(thing, "_modules") else type(thing).__name__

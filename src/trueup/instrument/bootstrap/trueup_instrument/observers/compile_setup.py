@@ -1,17 +1,26 @@
 """What is handed to torch.compile: whole models, blocks, functions, and what already sits inside them."""
 
+from __future__ import annotations
+
 import types
 
 from trueup_instrument import dynamo, modules, patching
 from trueup_instrument.announcements import Announcements, calling_library, spoken
 from trueup_instrument.wrappers import compiled_parts, wrappers_inside
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.session import Session
+
 NAME = "compile_setup"
 GROUP = "compile"
 REGIONAL = ("compile_regions", "compile_regions_fsdp2", "compile_regions_deepspeed")
 
 
-def attach(session):
+def attach(session: Session) -> None:
     say = Announcements(session)
     names = []
     session.imports.after("torch", session.guarded(NAME, lambda torch: _torch(session, say, names, torch)))
@@ -19,17 +28,17 @@ def attach(session):
     session.after_torch(NAME, "accelerate.utils.other", lambda module: _accelerate(session, say, names, module))
 
 
-def _torch(session, say, names, torch):
-    def compiled(result, args, kwargs, seen):
+def _torch(session: Session, say: Announcements, names: list[str], torch: ModuleType) -> None:
+    def compiled(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         """`torch.compile(mode=...)` has no target yet: the decorator it returns calls it again, with one."""
         target = args[0] if args else kwargs.get("model")
         if target is not None:
             _tell(say, names, "torch.compile", target, kwargs, torch)
 
-    def compiled_in_place(result, args, kwargs, seen):
+    def compiled_in_place(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         _tell(say, names, "Module.compile", args[0], kwargs, torch)
 
-    def stance(result, args, kwargs, seen):
+    def stance(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         asked = args[0] if args else kwargs.get("stance", "default")
         say.layer("compile", "set_stance", None, stance=spoken(asked))
 
@@ -38,10 +47,10 @@ def _torch(session, say, names, torch):
     patching.around(session, NAME, torch.compiler, "set_stance", after=stance)
 
 
-def _accelerate(session, say, names, module):
+def _accelerate(session: Session, say: Announcements, names: list[str], module: ModuleType) -> None:
     """They compile block after block: one event with their number."""
 
-    def compiled(result, args, kwargs, seen):
+    def compiled(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         target = args[0] if args else kwargs["module"]
         number = compiled_parts(result if result is not None else target)
         _request(say, names, modules.class_name(target), kwargs)
@@ -51,7 +60,9 @@ def _accelerate(session, say, names, module):
         patching.around(session, NAME, module, name, after=compiled, group=GROUP)
 
 
-def _tell(say, names, event, target, options, torch):
+def _tell(
+    say: Announcements, names: list[str], event: str, target: Any, options: dict[str, Any], torch: ModuleType
+) -> None:
     library = calling_library()
     kind, name, module = _what(target, torch.nn.Module)
     if module is not None or library is None:
@@ -62,7 +73,7 @@ def _tell(say, names, event, target, options, torch):
     say.layer("compile", event, name, **detail)
 
 
-def _what(target, module_class):
+def _what(target: Any, module_class: Any) -> tuple[str, str, Any]:
     """(kind, name, module or None) of what is compiled: a module, a method of one or of another object, a function."""
     if isinstance(target, module_class):
         return "module", modules.class_name(target), target
@@ -75,7 +86,7 @@ def _what(target, module_class):
     return "function", getattr(target, "__qualname__", None) or type(target).__name__, None
 
 
-def _about(module):
+def _about(module: Any) -> dict[str, Any]:
     inner = modules.bare(module)
     blocks = sum("expert" not in name.lower() for name, _ in modules.blocks_of(module))  # experts are parts of a block
     return {
@@ -87,7 +98,7 @@ def _about(module):
     }
 
 
-def _options(given):
+def _options(given: dict[str, Any]) -> dict[str, Any]:
     return {
         "backend": spoken(given.get("backend", "inductor")),
         "mode": spoken(given.get("mode")),
@@ -98,7 +109,7 @@ def _options(given):
     }
 
 
-def _request(say, names, name, given):
+def _request(say: Announcements, names: list[str], name: str, given: dict[str, Any]) -> None:
     if name not in names:
         names.append(name)
         say.request("compile", "module", ", ".join(names), "torch.compile")

@@ -5,12 +5,20 @@
 the recompile limit starts no compile: it shows only as a compilation metric with a failure (all seen on torch 2.13).
 """
 
+from __future__ import annotations
+
 import json
 import logging
 import os
 import re
 
 from trueup_instrument import places
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from trueup_instrument.session import Session
 
 NAME = "compile_trace"
 
@@ -28,12 +36,12 @@ SOME_OPERATOR = "a higher-order operator"
 UNINFORMATIVE = ("Encountered graph break when", "Failed to handle graph break gracefully")
 
 
-def attach(session):
+def attach(session: Session) -> None:
     session.compile_activity = 0
     session.imports.after("torch", session.guarded(NAME, lambda torch: _listen(session)))
 
 
-def _listen(session):
+def _listen(session: Session) -> None:
     logger = logging.getLogger(LOGGER)
     logger.addHandler(TraceHandler(session))
     if logger.level in (logging.NOTSET,) or logger.level > logging.DEBUG:
@@ -45,17 +53,17 @@ def _listen(session):
 class LimitFilter(logging.Filter):
     """Sees Dynamo's warning that a recompile limit was reached, and lets every record through."""
 
-    def __init__(self, session):
+    def __init__(self, session: Session) -> None:
         super().__init__()
         self._saw = session.guarded(NAME, self._look)
         self._session = session
 
-    def filter(self, record):
+    def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno >= logging.WARNING:
             self._saw(record)
         return True
 
-    def _look(self, record):
+    def _look(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         found = LIMIT.search(text)
         if found is None or " hit " not in text:
@@ -77,7 +85,7 @@ class LimitFilter(logging.Filter):
 class TraceHandler(logging.Handler):
     """Turns records of the structured trace into `compile` events."""
 
-    def __init__(self, session):
+    def __init__(self, session: Session) -> None:
         super().__init__(logging.DEBUG)
         self._session = session
         self._strings = {}
@@ -85,7 +93,7 @@ class TraceHandler(logging.Handler):
         self._functions = {}
         self.emit = session.guarded(NAME, self._emit)
 
-    def _emit(self, record):
+    def _emit(self, record: logging.LogRecord) -> None:
         fields = getattr(record, "metadata", None)
         if not fields:
             return
@@ -108,7 +116,7 @@ class TraceHandler(logging.Handler):
         elif "artifact" in fields:
             self._artifact(fields, fields["artifact"].get("name"), getattr(record, "payload", None) or "")
 
-    def _artifact(self, fields, name, payload):
+    def _artifact(self, fields: dict[str, Any], name: str | None, payload: str) -> None:
         if name == "recompile_reasons":
             self._reasons[compile_id(fields)] = reasons_in(payload)
         elif name == "dynamo_graph_break_reason":
@@ -116,7 +124,7 @@ class TraceHandler(logging.Handler):
         elif name in ("fx_graph_cache_hit", "fx_graph_cache_miss"):
             self._session.write("compile", what="cache", hit=name.endswith("hit"))
 
-    def _start(self, fields):
+    def _start(self, fields: dict[str, Any]) -> None:
         self._session.compile_activity += 1
         key = compile_id(fields)
         frames = [
@@ -145,7 +153,7 @@ class TraceHandler(logging.Handler):
                 within="optimizer step" if optimizing else None,
             )
 
-    def _break(self, fields, payload):
+    def _break(self, fields: dict[str, Any], payload: str) -> None:
         place = re.match(r"Graph break in user code at (.+):(\d+)", payload)
         reason = payload.partition("Graph Break Reason: ")[2] or payload
         head, _, trace = reason.partition("User code traceback:")
@@ -169,7 +177,7 @@ class TraceHandler(logging.Handler):
             inside=operator.group(1) if operator else SOME_OPERATOR if SUBGRAPH.search(payload) else None,
         )
 
-    def _metrics(self, fields, metrics):
+    def _metrics(self, fields: dict[str, Any], metrics: dict[str, Any]) -> None:
         failure = metrics.get("fail_type")
         if failure:
             reason = metrics.get("fail_reason") or ""
@@ -185,26 +193,26 @@ class TraceHandler(logging.Handler):
             )
         self._seconds(fields, metrics)
 
-    def _seconds(self, fields, metrics):
+    def _seconds(self, fields: dict[str, Any], metrics: dict[str, Any]) -> None:
         microseconds = metrics.get("duration_us")
         seconds = metrics.get("entire_frame_compile_time_s") if microseconds is None else microseconds / 1e6
         if seconds:
             self._write("seconds", fields, seconds=round(seconds, 4))
 
-    def _file(self, name):
+    def _file(self, name: Any) -> str:
         """Files are interned: a number stands for a string that an earlier `str` record gave."""
         return self._strings.get(name, str(name)) if isinstance(name, int) else str(name)
 
-    def _write(self, what, fields, **rest):
+    def _write(self, what: str, fields: dict[str, Any], **rest: Any) -> None:
         self._session.write("compile", what=what, id=compile_id(fields), **rest)
 
 
-def compile_id(fields):
+def compile_id(fields: dict[str, Any]) -> str:
     """`frame/compile`, as Dynamo prints it."""
     return f"{fields.get('frame_id')}/{fields.get('frame_compile_id')}"
 
 
-def reasons_in(payload):
+def reasons_in(payload: str) -> list[str]:
     """The failed guards of a `recompile_reasons` payload: one string, or a JSON list with one for each cached graph."""
     try:
         parts = json.loads(payload)
@@ -214,7 +222,7 @@ def reasons_in(payload):
     return [_short(str(part).partition("\nUser stack trace")[0]) for part in parts[:REASONS_KEPT]]
 
 
-def _headline(text):
+def _headline(text: str) -> str:
     """The first line of a graph break reason that says what happened."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     while len(lines) > 1 and lines[0].startswith(UNINFORMATIVE):
@@ -222,9 +230,9 @@ def _headline(text):
     return lines[0] if lines else ""
 
 
-def _short(text):
+def _short(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()[:LENGTH_KEPT]
 
 
-def _shown_function(name, file, line):
+def _shown_function(name: Any, file: str | None, line: Any) -> str:
     return f"{name} ({places.installed(file)}:{line})" if file else str(name)

@@ -1,13 +1,22 @@
 """Replicated training: DistributedDataParallel, replicate and DataParallel."""
 
+from __future__ import annotations
+
 from trueup_instrument import modules, patching
 from trueup_instrument.announcements import Announcements, is_own_decision, spoken
 from trueup_instrument.wrappers import compiled_parts, modules_given
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.session import Session
+
 NAME = "data_parallel"
 
 
-def attach(session):
+def attach(session: Session) -> None:
     say = Announcements(session)
     session.after_torch(NAME, "torch.nn.parallel.distributed", lambda module: _ddp(session, say, module))
     session.after_torch(NAME, "torch.nn.parallel.data_parallel", lambda module: _data_parallel(session, say, module))
@@ -15,17 +24,17 @@ def attach(session):
         session.after_torch(NAME, name, lambda module: _replicate(session, say, module))
 
 
-def _ddp(session, say, module):
+def _ddp(session: Session, say: Announcements, module: ModuleType) -> None:
     kind = module.DistributedDataParallel
     arguments = patching.arguments_of(kind.__init__)
 
-    def before(args, kwargs):
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         wrapped = arguments(args, kwargs).get("module")
         if type(wrapped).__name__ != "ParameterList" and is_own_decision():
             say.request("sharding", "strategy", "DDP", "DistributedDataParallel")
         return compiled_parts(wrapped) if wrapped is not None else 0
 
-    def after(result, args, kwargs, compiled):
+    def after(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], compiled: Any) -> None:
         given = arguments(args, kwargs)
         inside = given["module"]
         if type(inside).__name__ == "ParameterList":  # what replicate() makes at the first forward
@@ -52,8 +61,8 @@ DDP_DETAIL = (
 )
 
 
-def _data_parallel(session, say, module):
-    def after(result, args, kwargs, seen):
+def _data_parallel(session: Session, say: Announcements, module: ModuleType) -> None:
+    def after(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         replicas = args[0]
         say.request("sharding", "strategy", "DataParallel", "DataParallel")
         say.layer(
@@ -67,18 +76,18 @@ def _data_parallel(session, say, module):
     patching.around(session, NAME, module.DataParallel, "__init__", after=after)
 
 
-def _replicate(session, say, module):
+def _replicate(session: Session, say: Announcements, module: ModuleType) -> None:
     """Two functions of that name: one on DDP, a newer one on the machinery of fully_shard."""
     if not callable(getattr(module, "replicate", None)):
         return
     arguments = patching.arguments_of(module.replicate)
 
-    def before(args, kwargs):
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, bool]:
         say.request("sharding", "strategy", "DDP", "replicate")
         targets = modules_given(arguments(args, kwargs).get("module"))
         return ", ".join(modules.class_name(target) for target in targets), any(map(compiled_parts, targets))
 
-    def after(result, args, kwargs, seen):
+    def after(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         given = arguments(args, kwargs)
         policy = given.get("mp_policy")
         say.layer(

@@ -1,12 +1,21 @@
 """torch.distributed's default group and device meshes."""
 
+from __future__ import annotations
+
 from trueup_instrument import patching
 from trueup_instrument.announcements import Announcements, spoken
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.session import Session
 
 NAME = "distributed"
 
 
-def attach(session):
+def attach(session: Session) -> None:
     if not hasattr(session, "process_group"):
         session.process_group = None
     say = Announcements(session)
@@ -14,12 +23,12 @@ def attach(session):
     session.after_torch(NAME, "torch.distributed.device_mesh", lambda module: _meshes(session, say, module))
 
 
-def _groups(session, say, module):
+def _groups(session: Session, say: Announcements, module: ModuleType) -> None:
     if not hasattr(module, "init_process_group"):
         return
     arguments = patching.arguments_of(module.init_process_group)
 
-    def initialised(result, args, kwargs, seen):
+    def initialised(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         given = arguments(args, kwargs)
         session.process_group = {
             "backend": str(module.get_backend()),
@@ -39,17 +48,17 @@ def _groups(session, say, module):
     patching.around(session, NAME, module, "init_process_group", after=initialised)
 
 
-def _scheme(init_method):
+def _scheme(init_method: Any) -> str | None:
     """`env`, `tcp` or `file`: the address itself is nobody's business."""
     return init_method.partition(":")[0] if isinstance(init_method, str) else None
 
 
-def _meshes(session, say, module):
+def _meshes(session: Session, say: Announcements, module: ModuleType) -> None:
     if not hasattr(module, "init_device_mesh"):
         return
     arguments = patching.arguments_of(module.init_device_mesh)
 
-    def made(mesh, args, kwargs, seen):
+    def made(mesh: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         given = arguments(args, kwargs)
         names = given.get("mesh_dim_names")
         say.layer(

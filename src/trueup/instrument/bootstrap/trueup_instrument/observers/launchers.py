@@ -1,5 +1,7 @@
 """What a launcher was asked to start, from its own arguments after it has merged its configuration."""
 
+from __future__ import annotations
+
 import base64
 import json
 import os
@@ -8,10 +10,18 @@ import sys
 from trueup_instrument import patching, role
 from trueup_instrument.announcements import spoken
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.session import Session
+
 NAME = "launchers"
 
 
-def attach(session):
+def attach(session: Session) -> None:
     session.after_torch(NAME, "torch.distributed.launcher.api", lambda module: _torchrun(session, module))
     session.after_torch(NAME, "torch.multiprocessing.spawn", lambda module: _spawn(session, module))
     hook = session.guarded(NAME, lambda module: _accelerate(session, module))
@@ -20,7 +30,15 @@ def attach(session):
         _deepspeed(session)
 
 
-def _launches(session, name, processes, per_node=None, nodes=1, started=None, **detail):
+def _launches(
+    session: Session,
+    name: str,
+    processes: int | None,
+    per_node: int | None = None,
+    nodes: int | None = 1,
+    started: int | None = None,
+    **detail: Any,
+) -> None:
     session.open()
     session.write(
         "launcher", name=name, processes=processes, per_node=per_node, nodes=nodes, started=started, detail=detail
@@ -32,10 +50,10 @@ def _launches(session, name, processes, per_node=None, nodes=1, started=None, **
 # -- torchrun, python -m torch.distributed.run, torch.distributed.launch, elastic launches from Python -----------------
 
 
-def _torchrun(session, module):
+def _torchrun(session: Session, module: ModuleType) -> None:
     """All of them end in `launch_agent`, with numbers in place of `--nproc-per-node=gpu` and `--nnodes=1:4`."""
 
-    def launches(args, kwargs):
+    def launches(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         config = args[0] if args else kwargs["config"]
         low, high, per_node = config.min_nodes, config.max_nodes, config.nproc_per_node
         _launches(
@@ -53,13 +71,13 @@ def _torchrun(session, module):
     patching.around(session, NAME, module, "launch_agent", before=launches)
     if hasattr(module, "ChildFailedError"):
 
-        def gives_up(result, args, kwargs, seen):
+        def gives_up(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
             _ranks_failed(session, *args[1:], **kwargs)
 
         patching.around(session, NAME, module.ChildFailedError, "__init__", after=gives_up)
 
 
-def _ranks_failed(session, name, failures):
+def _ranks_failed(session: Session, name: str, failures: Mapping[int, Any]) -> None:
     """The agent gives up: these processes ended badly by themselves, the others were ended by it."""
     session.write(
         "ranks-failed",
@@ -73,7 +91,7 @@ def _ranks_failed(session, name, failures):
 # -- accelerate launch -------------------------------------------------------------------------------------------------
 
 
-def _accelerate(session, module):
+def _accelerate(session: Session, module: ModuleType) -> None:
     """Each way of launching first prepares its environment, also under `python -m accelerate.commands.launch`."""
     ways = {
         "prepare_simple_launcher_cmd_env": "simple",
@@ -85,8 +103,8 @@ def _accelerate(session, module):
         patching.around(session, NAME, module, function, before=_accelerate_way(session, way))
 
 
-def _accelerate_way(session, way):
-    def launches(args, kwargs):
+def _accelerate_way(session: Session, way: str) -> Callable[[tuple[Any, ...], dict[str, Any]], None]:
+    def launches(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         options = args[0] if args else kwargs["args"]
         processes = getattr(options, "num_processes", None) or None  # 0 is accelerate's count of CUDA devices on a CPU
         nodes = getattr(options, "num_machines", None) or 1
@@ -118,7 +136,7 @@ ACCELERATE_DETAIL = (
 )
 
 
-def _accelerate_config(options):
+def _accelerate_config(options: Any) -> Any:
     """The configuration file that was read: the one given, else the default one where there is one."""
     given = getattr(options, "config_file", None)
     default = getattr(sys.modules.get("accelerate.commands.config.config_args"), "default_config_file", None)
@@ -130,7 +148,7 @@ def _accelerate_config(options):
 # -- deepspeed ---------------------------------------------------------------------------------------------------------
 
 
-def _deepspeed(session):
+def _deepspeed(session: Session) -> None:
     """`deepspeed` starts `python -m deepspeed.launcher.launch --world_info=...` on each host: {host: [device, ..]}."""
     if "deepspeed.launcher.launch" not in sys.orig_argv:
         return
@@ -145,14 +163,18 @@ def _deepspeed(session):
 # -- torch.multiprocessing ---------------------------------------------------------------------------------------------
 
 
-def _spawn(session, module):
+def _spawn(session: Session, module: ModuleType) -> None:
     for function in ("spawn", "start_processes"):
         original = getattr(module, function, None)
         if original is None:
             continue
         arguments = patching.arguments_of(original)
 
-        def launches(args, kwargs, arguments=arguments):
+        def launches(
+            args: tuple[Any, ...],
+            kwargs: dict[str, Any],
+            arguments: Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]] = arguments,
+        ) -> None:
             given = arguments(args, kwargs)
             _launches(
                 session,

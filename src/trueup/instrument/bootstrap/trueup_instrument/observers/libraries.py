@@ -1,6 +1,16 @@
 """Which libraries of the stack the process imported, and their versions."""
 
+from __future__ import annotations
+
 from trueup_instrument import role
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.session import Session
 
 NAME = "libraries"
 
@@ -27,13 +37,13 @@ DISTRIBUTIONS = {
 """Import name → name of the distribution whose metadata tells the version when the module does not."""
 
 
-def attach(session):
+def attach(session: Session) -> None:
     for name, distribution in DISTRIBUTIONS.items():
         session.imports.after(name, session.guarded(NAME, _hook(session, name, distribution)))
 
 
-def _hook(session, name, distribution):
-    def imported(module):
+def _hook(session: Session, name: str, distribution: str) -> Callable[[ModuleType], None]:
+    def imported(module: ModuleType) -> None:
         if name == "torch" and session.role == role.RANK:
             session.open()
         detail = _torch_build(module) if name == "torch" else {}
@@ -42,7 +52,7 @@ def _hook(session, name, distribution):
     return imported
 
 
-def _version(module, distribution):
+def _version(module: ModuleType, distribution: str) -> str | None:
     """The module's own `__version__` if it is there without asking (a lazy module would import half of itself)."""
     version = module.__dict__.get("__version__")
     if version is not None:
@@ -55,7 +65,7 @@ def _version(module, distribution):
         return None
 
 
-def _torch_build(torch):
+def _torch_build(torch: ModuleType) -> dict[str, Any]:
     version = getattr(torch, "version", None)
     return {
         "cuda": getattr(version, "cuda", None),

@@ -1,32 +1,42 @@
 """Changes of dtype and device that the user's own code makes to a whole module."""
 
+from __future__ import annotations
+
 import os
 import sys
 
 from trueup_instrument import modules, patching, places
 from trueup_instrument.announcements import Announcements, spoken
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.session import Session
+
 NAME = "moves"
 CALLS = ("to", "half", "bfloat16", "float", "double", "cuda", "cpu", "to_empty")
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-def attach(session):
+def attach(session: Session) -> None:
     say = Announcements(session)
     session.after_torch(NAME, "torch.nn.modules.module", lambda module: _calls(session, say, module))
 
 
-def _calls(session, say, module):
+def _calls(session: Session, say: Announcements, module: ModuleType) -> None:
     for name in CALLS:
         patching.around(session, NAME, module.Module, name, _before, _after(say, name), group="moves")
 
 
-def _before(args, kwargs):
+def _before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[set[Any], ...] | None:
     return _state(args[0]) if args and _user_called() else None
 
 
-def _after(say, name):
-    def moved(result, args, kwargs, was):
+def _after(say: Announcements, name: str) -> Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]:
+    def moved(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], was: tuple[set[Any], ...] | None) -> None:
         if not was:
             return
         now = _state(args[0])
@@ -45,7 +55,7 @@ def _after(say, name):
     return moved
 
 
-def _state(module):
+def _state(module: Any) -> tuple[set[Any], ...]:
     """(dtypes, devices) of the parameters; empty when there are none."""
     dtypes, devices = set(), set()
     for parameter in module.parameters():
@@ -54,11 +64,11 @@ def _state(module):
     return (dtypes, devices) if dtypes else ()
 
 
-def _one(values):
+def _one(values: set[Any]) -> str:
     return ", ".join(sorted(spoken(value) for value in values))
 
 
-def _user_called():
+def _user_called() -> bool:
     """Whether user code made this call, directly or through a library's override of the same method."""
     frame = sys._getframe(1)
     while frame is not None:

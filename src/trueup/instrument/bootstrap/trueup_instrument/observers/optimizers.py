@@ -1,22 +1,31 @@
 """Optimizers as they are made, and which of them are alive."""
 
+from __future__ import annotations
+
 import weakref
 
 from trueup_instrument import patching
 from trueup_instrument.announcements import Announcements, spoken
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.session import Session
+
 NAME = "optimizers"
 OPTIONS = ("lr", "weight_decay", "momentum", "betas", "fused", "foreach", "capturable")
 
 
-def attach(session):
+def attach(session: Session) -> None:
     session.optimizers = weakref.WeakSet()
     say = Announcements(session)
     session.after_torch(NAME, "torch.optim.optimizer", lambda module: _constructor(session, say, module))
 
 
-def _constructor(session, say, module):
-    def made(result, args, kwargs, seen):
+def _constructor(session: Session, say: Announcements, module: ModuleType) -> None:
+    def made(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         optimizer = args[0]
         session.optimizers.add(optimizer)
         tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
@@ -33,6 +42,6 @@ def _constructor(session, say, module):
     patching.around(session, NAME, module.Optimizer, "__init__", after=made, group="Optimizer")
 
 
-def _option(value):
+def _option(value: Any) -> Any:
     """A learning rate held in a tensor is not read: that could wait for a device."""
     return "tensor" if hasattr(value, "dim") else spoken(value)

@@ -1,18 +1,28 @@
 """PEFT adapters: which kind, on what, and how much of the model they leave trainable."""
 
+from __future__ import annotations
+
 from trueup_instrument import modules, patching
 from trueup_instrument.announcements import Announcements, spoken
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.session import Session
 
 NAME = "peft"
 GROUP = "peft"
 
 
-def attach(session):
+def attach(session: Session) -> None:
     say = Announcements(session)
     session.after_torch(NAME, "peft", lambda module: _adapters(session, say, module))
 
 
-def _adapters(session, say, peft):
+def _adapters(session: Session, say: Announcements, peft: ModuleType) -> None:
     for name in ("get_peft_model", "inject_adapter_in_model"):
         if hasattr(peft, name):
             arguments = patching.arguments_of(getattr(peft, name))
@@ -23,7 +33,7 @@ def _adapters(session, say, peft):
     if hasattr(peft, "prepare_model_for_kbit_training"):
         arguments = patching.arguments_of(peft.prepare_model_for_kbit_training)
 
-        def prepared(model, args, kwargs, seen):
+        def prepared(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
             checkpointing = arguments(args, kwargs).get("use_gradient_checkpointing")
             say.layer(
                 "adapter",
@@ -35,10 +45,14 @@ def _adapters(session, say, peft):
         patching.around(session, NAME, peft, "prepare_model_for_kbit_training", after=prepared)
 
 
-def _looks(say, via, arguments):
+def _looks(
+    say: Announcements, via: str, arguments: Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]
+) -> tuple[
+    Callable[[tuple[Any, ...], dict[str, Any]], str | None], Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]
+]:
     """Before: what was asked for. After: what the model then holds."""
 
-    def before(args, kwargs):
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
         given = arguments(args, kwargs)
         config = given.get("peft_config")
         for setting, attribute in (("type", "peft_type"), ("target_modules", "target_modules"), ("r", "r")):
@@ -46,7 +60,7 @@ def _looks(say, via, arguments):
         target = given.get("model")
         return modules.class_name(target) if target is not None else None
 
-    def after(result, args, kwargs, name):
+    def after(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None) -> None:
         config = arguments(args, kwargs)["peft_config"]
         model = args[0] if result is None else result  # a constructor gives nothing back
         say.layer(
@@ -65,7 +79,7 @@ def _looks(say, via, arguments):
     return before, after
 
 
-def _counts(model):
+def _counts(model: Any) -> dict[str, int]:
     trainable = total = tensors = 0
     for parameter in model.parameters():
         elements = parameter.numel()
@@ -76,7 +90,7 @@ def _counts(model):
     return {"trainable": trainable, "total": total, "trainable_tensors": tensors}
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     """Sets in order, so that runs can be compared."""
     value = spoken(value)
     return sorted(value, key=str) if isinstance(value, list) else value

@@ -1,5 +1,7 @@
 """How this process ends: uncaught exceptions with their chain, crashes, and a way to ask for its stacks."""
 
+from __future__ import annotations
+
 import faulthandler
 import os
 import signal
@@ -8,6 +10,12 @@ import threading
 
 from trueup_instrument import places, role
 from trueup_instrument.observers.samples import memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from trueup_instrument.session import Session
 
 NAME = "process"
 
@@ -18,7 +26,7 @@ STACK_SIGNAL_OFFSET = 7
 OUT_OF_MEMORY = ("OutOfMemoryError", "MemoryError")
 
 
-def attach(session):
+def attach(session: Session) -> None:
     if session.role == role.LAUNCHER:
         return
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # below it, the profiler prints two lines into the job's output
@@ -32,22 +40,22 @@ def attach(session):
     session.at_end(session.guarded("memory", lambda: memory.write_peak(session)))
 
 
-def _watch_exceptions(session):
+def _watch_exceptions(session: Session) -> None:
     tell = session.guarded(NAME, lambda error, trace, thread=None: tell_error(session, error, trace, thread))
     previous, previous_thread = sys.excepthook, threading.excepthook
     told = set()
 
-    def hook(kind, error, trace):
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         told.add(id(error))
         tell(error, trace)
         previous(kind, error, trace)
 
-    def thread_hook(arguments):
+    def thread_hook(arguments: threading.ExceptHookArgs) -> None:
         if arguments.exc_type is not SystemExit:
             tell(arguments.exc_value, arguments.exc_traceback, getattr(arguments.thread, "name", "unknown"))
         previous_thread(arguments)
 
-    def missed():
+    def missed() -> None:
         """The program put a hook of its own in the place of ours; Python keeps the exception that ended it."""
         error = getattr(sys, "last_value", None)
         if error is not None and id(error) not in told:
@@ -58,7 +66,9 @@ def _watch_exceptions(session):
     session.before_end(missed)
 
 
-def tell_error(session, error, trace, thread=None):
+def tell_error(
+    session: Session, error: BaseException | None, trace: TracebackType | None, thread: str | None = None
+) -> None:
     """Write an `error` event; a process that fails before it trains is reported too, unless it is some child.
 
     `thread` is the name of the thread that the exception ended, when the process itself goes on.
@@ -92,7 +102,7 @@ def tell_error(session, error, trace, thread=None):
     )
 
 
-def _frames(trace):
+def _frames(trace: TracebackType | None) -> list[tuple[str, int]]:
     frames = []
     while trace is not None:
         frames.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
@@ -103,13 +113,13 @@ def _frames(trace):
 class Stacks:
     """Stacks on a fatal signal and on demand, into this process's own file. The user's faulthandler is left alone."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: str) -> None:
         self._folder = folder
         self._file = None
         self._enabled = False
         """True when it was us who enabled faulthandler."""
 
-    def watch(self):
+    def watch(self) -> None:
         if self._file is not None or not hasattr(signal, "SIGRTMIN"):
             return
         path = os.path.join(self._folder, f"stacks-{os.getpid()}.txt")
@@ -122,6 +132,6 @@ class Stacks:
             faulthandler.enable(self._file, all_threads=True)
         faulthandler.register(signal.SIGRTMIN + STACK_SIGNAL_OFFSET, self._file, all_threads=True, chain=False)
 
-    def forget(self):
+    def forget(self) -> None:
         """In a forked child: it writes into its parent's file until it trains and gets one of its own."""
         self._file = None

@@ -1,22 +1,32 @@
 """What loading a state dict left out: keys that were missing and keys that nothing took."""
 
+from __future__ import annotations
+
 from trueup_instrument import modules, patching
 from trueup_instrument.announcements import Announcements, calling_library
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.session import Session
 
 NAME = "state_dicts"
 NAMED = 10
 
 
-def attach(session):
+def attach(session: Session) -> None:
     say = Announcements(session)
     session.after_torch(NAME, "torch.nn.modules.module", lambda module: _loading(session, say, module))
     session.after_torch(NAME, "transformers.modeling_utils", lambda module: _pretrained(session, say, module))
 
 
-def _loading(session, say, module):
+def _loading(session: Session, say: Announcements, module: ModuleType) -> None:
     arguments = patching.arguments_of(module.Module.load_state_dict)
 
-    def loaded(result, args, kwargs, seen):
+    def loaded(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         if result is None or not hasattr(result, "missing_keys"):
             return
         _tell(
@@ -31,11 +41,11 @@ def _loading(session, say, module):
     patching.around(session, NAME, module.Module, "load_state_dict", after=loaded, group="load_state_dict")
 
 
-def _pretrained(session, say, module):
+def _pretrained(session: Session, say: Announcements, module: ModuleType) -> None:
     """`from_pretrained` loads by functions of its own, which tell what they left out."""
     kind = module.PreTrainedModel
 
-    def finalized(result, args, kwargs, seen):  # transformers 5
+    def finalized(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:  # transformers 5
         info, model = result, next(value for value in (*args, *kwargs.values()) if hasattr(value, "named_parameters"))
         _tell(
             say,
@@ -46,7 +56,7 @@ def _pretrained(session, say, module):
             by="from_pretrained",
         )
 
-    def loaded(result, args, kwargs, seen):  # transformers 4
+    def loaded(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:  # transformers 4
         if isinstance(result, tuple) and len(result) > 3 and hasattr(result[0], "named_parameters"):
             model, missing, unexpected, mismatched = result[:4]
             _tell(say, model, missing, unexpected, mismatched=len(mismatched), by="from_pretrained")
@@ -57,7 +67,9 @@ def _pretrained(session, say, module):
         patching.around(session, NAME, kind, "_load_pretrained_model", after=loaded)
 
 
-def _tell(say, module, missing, unexpected, **detail):
+def _tell(
+    say: Announcements, module: Any, missing: Collection[str], unexpected: Collection[str], **detail: Any
+) -> None:
     say.layer(
         "trainer",
         "load_state_dict",

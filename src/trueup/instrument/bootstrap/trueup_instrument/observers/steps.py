@@ -1,5 +1,7 @@
 """Optimizer steps, backward passes, losses and tokens: the pulse of the run."""
 
+from __future__ import annotations
+
 import os
 
 from trueup_instrument import patching, recorder
@@ -11,10 +13,17 @@ from trueup_instrument.shapes import batch_size_of
 from trueup_instrument.turns import Turns
 from trueup_instrument.written import Written
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.session import Session
+
 NAME = "steps"
 
 
-def attach(session):
+def attach(session: Session) -> None:
     limit = _limit()
     clock = session.clock = Clock(limit)
     losses = Losses()
@@ -22,18 +31,18 @@ def attach(session):
     sampler = Sampler(session, clock, limit)
     last_batch = {}
 
-    def live_optimizers():
+    def live_optimizers() -> list[Any]:
         return list(getattr(session, "optimizers", ()))
 
     written = Written(live_optimizers)
     clock.turns = Turns(live_optimizers)
 
-    def stepped(step, seconds, backwards):
+    def stepped(step: int, seconds: float, backwards: int) -> None:
         session.mark_trained()
         written.forget()
         series.add(seconds, losses.of_step(), last_batch.pop("tokens", None), backwards)
 
-    def stepped_unseen():
+    def stepped_unseen() -> bool:
         may_be_compiled = session.optimizer_compiled or "compile_trace" in session.off
         return may_be_compiled and written.since_remembered()
 
@@ -48,12 +57,12 @@ def attach(session):
     clock.before_step.append(session.guarded("sampling", sampler.before_optimizer))
     clock.after_backward.append(session.guarded("sampling", sampler.after_backward))
 
-    def finish():
+    def finish() -> None:
         clock.finish()
         sampler.finish()
         series.flush()
 
-    def limit_reached():
+    def limit_reached() -> None:
         session.end_reason = "steps reached"
 
     session.at_end(session.guarded(NAME, finish))
@@ -61,7 +70,7 @@ def attach(session):
     clock.on_discard.append(session.guarded("losses", losses.discard))
     clock.beyond_limit.append(session.end_now)  # the program swallowed StepsReached
 
-    def batch_came(batch, *_):
+    def batch_came(batch: Any, *_: object) -> None:
         clock.look_for_unseen_step()
         size = batch_size_of(batch)
         if size is not None:
@@ -71,7 +80,7 @@ def attach(session):
     session.before_fork.append(session.guarded("sampling", sampler.before_fork))
     session.after_fork_in_parent.append(session.guarded("sampling", sampler.after_fork))
 
-    def forget():
+    def forget() -> None:
         clock.forget()
         sampler.forget()
         series.forget()
@@ -95,12 +104,12 @@ def attach(session):
     )
 
 
-def _limit():
+def _limit() -> int | None:
     text = os.environ.get("TRUEUP_STEPS", "")
     return int(text) if text.isdigit() and int(text) > 0 else None
 
 
-def _count_steps(session, clock, module):
+def _count_steps(session: Session, clock: Clock, module: ModuleType) -> None:
     """Global optimizer hooks: present since torch 2.0. Inside code that Dynamo traces they do nothing.
 
     There they must not ask `is_compiling`: Dynamo then keeps frames that it would drop. `comptime` leaves no mark.
@@ -112,13 +121,13 @@ def _count_steps(session, clock, module):
         module.register_optimizer_step_post_hook(lambda optimizer, args, kwargs: stepped(optimizer)),
     ]
 
-    def dynamo_came(dynamo):
+    def dynamo_came(dynamo: ModuleType) -> None:
         comptime = dynamo.comptime
 
-        def before(optimizer, args, kwargs):
+        def before(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             comptime(_nothing, lambda: will_step(optimizer))
 
-        def after(optimizer, args, kwargs):
+        def after(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             comptime(_nothing, lambda: stepped(optimizer))
 
         for handle in handles:
@@ -129,18 +138,18 @@ def _count_steps(session, clock, module):
     session.imports.after("torch._dynamo.comptime", session.guarded(NAME, dynamo_came))
 
 
-def _nothing(context):
+def _nothing(context: Any) -> None:
     """What Dynamo does at compile time in place of a hook."""
 
 
-def _count_backwards(session, clock, module):
+def _count_backwards(session: Session, clock: Clock, module: Any) -> None:
     """`Tensor.backward` and `torch.autograd.backward` both end in this function."""
     original = module.backward
     begins = session.guarded(NAME, clock.backward_begins)
     ends = session.guarded(NAME, clock.backward_ends)
     is_compiling = patching.is_compiling_question()
 
-    def backward(tensors, *args, **kwargs):
+    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
         if is_compiling():
             return original(tensors, *args, **kwargs)
         begins(tensors)
@@ -153,17 +162,17 @@ def _count_backwards(session, clock, module):
     module.backward = backward
 
 
-def _follow_scale(session, clock, losses, module):
+def _follow_scale(session: Session, clock: Clock, losses: Losses, module: ModuleType) -> None:
     """A GradScaler multiplies the loss, and leaves the optimizer's step out when a gradient overflowed."""
 
-    def scaled(result, args, kwargs, seen):
+    def scaled(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         source = args[1] if len(args) > 1 else kwargs.get("outputs")
         losses.scaled(result, source)
 
-    def stepping(args, kwargs):
+    def stepping(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         return clock.optimizer_steps
 
-    def stepped(result, args, kwargs, seen):
+    def stepped(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         if clock.optimizer_steps == seen:
             clock.discard()
 

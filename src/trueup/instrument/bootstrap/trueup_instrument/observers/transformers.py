@@ -1,9 +1,18 @@
 """Hugging Face transformers: what a model's configuration says about attention, and what TrainingArguments ask for."""
 
+from __future__ import annotations
+
 import weakref
 
 from trueup_instrument import modules, patching
 from trueup_instrument.announcements import Announcements, spoken
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.session import Session
 
 NAME = "transformers"
 LOADING = "from_pretrained"
@@ -34,7 +43,7 @@ ARGUMENTS = (
 """Those of TrainingArguments (and of TRL's, which derive from them) that touch the stack."""
 
 
-def attach(session):
+def attach(session: Session) -> None:
     say = Announcements(session)
     session.after_torch(NAME, "transformers.modeling_utils", lambda module: _models(session, say, module))
     session.after_torch(NAME, "transformers.trainer", lambda module: _trainer(session, say, module.Trainer))
@@ -43,11 +52,11 @@ def attach(session):
 # -- models ------------------------------------------------------------------------------------------------------------
 
 
-def _models(session, say, module):
+def _models(session: Session, say: Announcements, module: ModuleType) -> None:
     kind = module.PreTrainedModel
     told = _Told()
 
-    def will_load(args, kwargs):
+    def will_load(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         asked, source = kwargs.get("attn_implementation"), "from_pretrained"
         if asked is None:
             asked, source = _asked_in(kwargs.get("config")), "config"
@@ -55,14 +64,14 @@ def _models(session, say, module):
         if kwargs.get("tp_plan") is not None:
             say.request("sharding", "strategy", "TP", "tp_plan")
 
-    def before(args, kwargs):
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         config = args[1] if len(args) > 1 else kwargs.get("config")
         asked = _asked_in(config)
         if not patching.is_inside(LOADING) and not told.is_part(args[0], config):
             say.request("attention", "implementation", spoken(asked), "config")
         return asked
 
-    def after(result, args, kwargs, asked):
+    def after(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asked: Any) -> None:
         model = args[0]
         config = model.config
         if told.is_part(model, config):
@@ -70,12 +79,12 @@ def _models(session, say, module):
         told.remember(model, config)
         _tell_config(say, model, config, asked)
 
-    def set_before(args, kwargs):
+    def set_before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         asked = args[1] if len(args) > 1 else kwargs.get("attn_implementation")
         say.request("attention", "implementation", spoken(asked), "set_attn_implementation")
         return asked
 
-    def set_after(result, args, kwargs, asked):
+    def set_after(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asked: Any) -> None:
         _tell_config(say, args[0], args[0].config, asked)
 
     patching.around(session, NAME, kind, "from_pretrained", will_load, group=LOADING)
@@ -86,23 +95,23 @@ def _models(session, say, module):
 class _Told:
     """The model told last: the parts of a model are made with its configuration, after it has begun."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._config = lambda: None
         self._kind = None
 
-    def is_part(self, model, config):
+    def is_part(self, model: Any, config: Any) -> bool:
         return config is not None and self._config() is config and type(model) is not self._kind
 
-    def remember(self, model, config):
+    def remember(self, model: Any, config: Any) -> None:
         self._config, self._kind = weakref.ref(config), type(model)
 
 
-def _asked_in(config):
+def _asked_in(config: Any) -> Any:
     """What was set on a configuration, which is None until a model chooses, unlike the attribute users read."""
     return getattr(config, "_attn_implementation_internal", None)
 
 
-def _tell_config(say, model, config, asked):
+def _tell_config(say: Announcements, model: Any, config: Any, asked: Any) -> None:
     say.layer(
         "attention",
         "config",
@@ -118,15 +127,15 @@ def _tell_config(say, model, config, asked):
 # -- Trainer -----------------------------------------------------------------------------------------------------------
 
 
-def _trainer(session, say, kind):
+def _trainer(session: Session, say: Announcements, kind: Any) -> None:
     given = patching.arguments_of(kind.__init__)
 
-    def before(args, kwargs):
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         options = given(args, kwargs).get("args")
         if options is not None:
             _request(say, options)
 
-    def after(result, args, kwargs, seen):
+    def after(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         trainer = args[0]
         model = getattr(trainer, "model", None)
         options = {name: spoken(getattr(trainer.args, name, None)) for name in ARGUMENTS if hasattr(trainer.args, name)}
@@ -141,7 +150,7 @@ def _trainer(session, say, kind):
     patching.around(session, NAME, kind, "__init__", before, after)
 
 
-def _request(say, options):
+def _request(say: Announcements, options: Any) -> None:
     if getattr(options, "torch_compile", False):
         say.request("compile", "torch_compile", True, "TrainingArguments.torch_compile")
         say.request(
@@ -164,7 +173,7 @@ def _request(say, options):
         say.request("checkpointing", "reentrant", asked, "TrainingArguments.gradient_checkpointing_kwargs")
 
 
-def _zero_stage(config):
+def _zero_stage(config: Any) -> Any:
     """The stage in a DeepSpeed configuration given as a mapping; `?` for a file, which is not opened here."""
     zero = config.get("zero_optimization") if isinstance(config, dict) else None
     return zero.get("stage", "?") if isinstance(zero, dict) else "?"

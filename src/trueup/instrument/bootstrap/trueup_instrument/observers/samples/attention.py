@@ -1,9 +1,19 @@
 """Which attention ran: operators and kernels by name, the Hugging Face functions, the masks, the global switches."""
 
+from __future__ import annotations
+
 import sys
 
 from trueup_instrument import modules
 from trueup_instrument.frames import innermost_code
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, FrameType
+    from typing import Any
+
+    from trueup_instrument.sampling import Sample
 
 NAME = "attention"
 
@@ -17,7 +27,7 @@ LARGEST_MASK = 1 << 24
 
 
 class Window:
-    def __init__(self, sample):
+    def __init__(self, sample: Sample) -> None:
         self.sample = sample
         self.functions = {}
         self.masks = {}
@@ -28,7 +38,7 @@ class Window:
         self.cache = None
         self._looked = 0
 
-    def listeners(self):
+    def listeners(self) -> dict[CodeType, Callable[[FrameType], None]]:
         found = {}
         for name, module in list(sys.modules.items()):
             if name.startswith("transformers.") and module is not None:
@@ -56,7 +66,7 @@ class Window:
             found[cache] = self._cache_filled
         return found
 
-    def _called(self, frame):
+    def _called(self, frame: FrameType) -> None:
         name = frame.f_code.co_name
         self.functions[name] = self.functions.get(name, 0) + 1
         if self._looked < MASKS_LOOKED_AT:
@@ -64,14 +74,14 @@ class Window:
             kind = mask_kind(frame.f_locals.get("attention_mask"))
             self.masks[kind] = self.masks.get(kind, 0) + 1
 
-    def _restricted(self, frame):
+    def _restricted(self, frame: FrameType) -> None:
         backends = frame.f_locals.get("backends")
         backends = backends if isinstance(backends, (list, tuple)) else [backends]
         names = [str(backend).rpartition(".")[2] for backend in backends]
         if names not in self.contexts:
             self.contexts.append(names)
 
-    def _model_called(self, frame):
+    def _model_called(self, frame: FrameType) -> None:
         given = frame.f_locals
         mask = given.get("attention_mask")
         if self.given_mask is None:
@@ -82,10 +92,10 @@ class Window:
         named = {**given, **(options if isinstance(options, dict) else {})}
         self.boundaries = bool(self.boundaries) or any(named.get(name) is not None for name in BOUNDARIES)
 
-    def _cache_filled(self, frame):
+    def _cache_filled(self, frame: FrameType) -> None:
         self.cache = True
 
-    def fields(self):
+    def fields(self) -> dict[str, Any]:
         counts = self.sample.operators.counts
         ops = {
             name: calls
@@ -111,7 +121,7 @@ class Window:
             }
         }
 
-    def _calls(self):
+    def _calls(self) -> dict[str, int]:
         """What the calls of scaled_dot_product_attention were given, told from shapes: mask present, GQA, causal."""
         kinds = {}
         for shapes, _, concrete in self.sample.operators.attention_calls:
@@ -124,7 +134,7 @@ class Window:
             kinds[kind] = kinds.get(kind, 0) + 1
         return kinds
 
-    def _requested(self):
+    def _requested(self) -> str | None:
         for root in self.sample.roots:
             config = getattr(modules.bare(root), "config", None)
             name = getattr(config, "_attn_implementation", None)
@@ -133,7 +143,7 @@ class Window:
         return None
 
 
-def mask_kind(mask):
+def mask_kind(mask: Any) -> str:
     """`none`, `all-ones` (masks nothing), `causal`, `padding` or `other`; `unseen` for a mask too large to look at."""
     if mask is None:
         return "none"
@@ -156,7 +166,7 @@ def mask_kind(mask):
     return "other"
 
 
-def packed(positions, mask):
+def packed(positions: Any, mask: Any) -> bool | None:
     """Whether positions start anew inside a row of tokens; None when there are none to look at.
 
     Padding has positions as well, all alike or from zero, so that tokens beside padding tell nothing.
@@ -170,7 +180,7 @@ def packed(positions, mask):
     return bool(again.any())
 
 
-def toggles():
+def toggles() -> dict[str, bool]:
     """The global SDPA switches of torch."""
     cuda = sys.modules["torch"].backends.cuda
     found = {}

@@ -6,11 +6,21 @@ forward raised no event ran compiled; so did whatever lies beneath it and raised
 that was not called at all took no part. Without a compiled region among the operators nothing is compiled.
 """
 
+from __future__ import annotations
+
 import sys
 
 from trueup_instrument import modules
 from trueup_instrument.frames import innermost_code
 from trueup_instrument.observers.samples import parameters
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, FrameType
+    from typing import Any
+
+    from trueup_instrument.sampling import Sample
 
 NAME = "blocks"
 
@@ -21,14 +31,14 @@ REGION = "Torch-Compiled Region"
 
 
 class Window:
-    def __init__(self, sample):
+    def __init__(self, sample: Sample) -> None:
         self.sample = sample
         self.eager = {}
         """id(module) → calls of its forward as plain Python."""
         self.entered = {}
         """id(module) → calls from plain Python."""
 
-    def listeners(self):
+    def listeners(self) -> dict[CodeType, Callable[[FrameType], None]]:
         found = {}
         for module in self.sample.live:
             for function in (type(module).forward, module.__dict__.get("forward")):
@@ -43,16 +53,16 @@ class Window:
                 break
         return found
 
-    def _ran(self, frame):
+    def _ran(self, frame: FrameType) -> None:
         module = frame.f_locals.get("self")
         key = id(module)
         self.eager[key] = self.eager.get(key, 0) + 1
 
-    def _entered(self, frame):
+    def _entered(self, frame: FrameType) -> None:
         key = id(frame.f_locals.get("self"))
         self.entered[key] = self.entered.get(key, 0) + 1
 
-    def fields(self):
+    def fields(self) -> dict[str, Any]:
         regions = self._regions()
         compiled_code_ran = bool(regions) if self.sample.recording else self.sample.session.compile_activity > 0
         took_part = self._trained_of([root for root in self.sample.roots if self._touched(root)])
@@ -92,7 +102,7 @@ class Window:
             "training_mode": all(modules.bare(root).training for root in took_part) if took_part else None,
         }
 
-    def _judge(self, module, above, compiled_code_ran, status):
+    def _judge(self, module: Any, above: str | None, compiled_code_ran: bool, status: dict[int, str]) -> None:
         """Decide `status` of `module` and of all beneath it; `above` is the status of its parent."""
         key = id(module)
         if key in status:
@@ -112,7 +122,7 @@ class Window:
             if child is not None:
                 self._judge(child, state, compiled_code_ran, status)
 
-    def _block(self, name, block, status):
+    def _block(self, name: str, block: Any, status: dict[int, str]) -> dict[str, Any]:
         """A block ran compiled when its own forward did and no module with parameters in it ran as plain Python."""
         inner = modules.bare(block)
         own = status.get(id(inner), IDLE)
@@ -125,7 +135,7 @@ class Window:
             "training": bool(inner.training),
         }
 
-    def _outer_eager(self, roots, status):
+    def _outer_eager(self, roots: list[Any], status: dict[int, str]) -> list[str]:
         """Classes of the modules around the blocks (or of the root) that ran as plain Python."""
         found = []
         for root in roots:
@@ -141,26 +151,26 @@ class Window:
                     found.append(modules.class_name(module))
         return sorted(set(found))
 
-    def _regions(self):
+    def _regions(self) -> dict[str, int]:
         return {name: calls for name, calls in self.sample.operators.counts.items() if name.startswith(REGION)}
 
-    def _touched(self, root):
+    def _touched(self, root: Any) -> bool:
         return any(id(module) in self.eager or id(module) in self.entered for module in root.modules())
 
-    def _trained_of(self, roots):
+    def _trained_of(self, roots: list[Any]) -> list[Any]:
         """Those of `roots` that are trained, when there are such: a teacher or reference model is another matter."""
         held = parameters.of_optimizers(self.sample.session)
         trained = [root for root in roots if any(id(p) in held for p in root.parameters())]
         return trained or [root for root in roots if any(p.requires_grad for p in root.parameters())] or roots
 
-    def _trained_roots(self):
+    def _trained_roots(self) -> list[Any]:
         """No module was called from plain Python: a compiled function called them. Those that train took part."""
         return [root for root in self.sample.roots if any(p.grad is not None for p in root.parameters())] or [
             root for root in self.sample.roots if any(p.requires_grad for p in root.parameters())
         ]
 
 
-def _is_script(module):
+def _is_script(module: Any) -> bool:
     """TorchScript runs outside Dynamo's graphs and raises no Python call events."""
     script = getattr(getattr(sys.modules["torch"], "jit", None), "ScriptModule", ())
     return isinstance(module, script) if script else False

@@ -1,15 +1,25 @@
 """Activation checkpointing in the sampled step: what was checkpointed, which variant, and what really ran again."""
 
+from __future__ import annotations
+
 import sys
 
 from trueup_instrument import places
 from trueup_instrument.frames import innermost_code
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, FrameType
+    from typing import Any
+
+    from trueup_instrument.sampling import Sample
+
 NAME = "checkpointing"
 
 
 class Window:
-    def __init__(self, sample):
+    def __init__(self, sample: Sample) -> None:
         self.session = sample.session
         self.calls = 0
         self.reentrant = 0
@@ -19,7 +29,7 @@ class Window:
         self.at = None
         self.function = None
 
-    def listeners(self):
+    def listeners(self) -> dict[CodeType, Callable[[FrameType], None]]:
         module = sys.modules.get("torch.utils.checkpoint")
         if module is None:
             return {}
@@ -37,7 +47,7 @@ class Window:
             found[again] = self._ran_again
         return found
 
-    def _called(self, frame):
+    def _called(self, frame: FrameType) -> None:
         given = frame.f_locals
         self.calls += 1
         options = given.get("kwargs") or {}
@@ -50,10 +60,10 @@ class Window:
             self.at = places.user_line(frame.f_back)
             self.function = getattr(function, "__qualname__", None) or type(function).__name__
 
-    def _ran_again(self, frame):
+    def _ran_again(self, frame: FrameType) -> None:
         self.recomputed += 1
 
-    def fields(self):
+    def fields(self) -> dict[str, Any]:
         return {
             "checkpointing": {
                 "calls": self.calls,
@@ -67,7 +77,7 @@ class Window:
         }
 
 
-def is_compiled(function):
+def is_compiled(function: Any) -> bool:
     """True for what torch.compile or Module.compile made, and for bound methods of such modules."""
     owner = getattr(function, "__self__", function)
     if "_orig_mod" in getattr(owner, "_modules", {}) or getattr(owner, "_compiled_call_impl", None) is not None:
@@ -75,7 +85,7 @@ def is_compiled(function):
     return hasattr(function, "_torchdynamo_orig_callable")
 
 
-def _nested(code, name):
+def _nested(code: CodeType | None, name: str) -> CodeType | None:
     """The code object of the function `name` defined inside `code`, or None."""
     for constant in code.co_consts if code is not None else ():
         if getattr(constant, "co_name", None) == name:

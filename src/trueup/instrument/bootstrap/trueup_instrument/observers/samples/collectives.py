@@ -1,8 +1,18 @@
 """Calls of collectives in the sampled step, by kind, whichever backend and wrapper made them."""
 
+from __future__ import annotations
+
 import sys
 
 from trueup_instrument.frames import innermost_code
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, FrameType
+    from typing import Any
+
+    from trueup_instrument.sampling import Sample
 
 NAME = "collectives"
 
@@ -23,11 +33,11 @@ KINDS = {
 
 
 class Window:
-    def __init__(self, sample):
+    def __init__(self, sample: Sample) -> None:
         self.sample = sample
         self.without_sync = 0
 
-    def listeners(self):
+    def listeners(self) -> dict[CodeType, Callable[[FrameType], None]]:
         found = {}
         for name, owner in (
             ("torch.nn.parallel.distributed", "DistributedDataParallel"),
@@ -42,10 +52,10 @@ class Window:
             found[code] = self._no_sync
         return found
 
-    def _no_sync(self, frame):
+    def _no_sync(self, frame: FrameType) -> None:
         self.without_sync += 1
 
-    def fields(self):
+    def fields(self) -> dict[str, Any]:
         counts = {}
         for name, calls in self.sample.operators.counts.items():
             for kind, beginnings in KINDS.items():
@@ -60,7 +70,7 @@ class Window:
             "random_ops": self.sample.operators.random,
         }
 
-    def _reducing(self):
+    def _reducing(self) -> int:
         """Backward passes in which a reduction over ranks began; the profiler's clock is the system's."""
         starts = self.sample.operators.reductions
         return sum(any(begin <= start <= end for start in starts) for begin, end in self.sample.backwards)

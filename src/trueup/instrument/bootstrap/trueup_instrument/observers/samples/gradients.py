@@ -1,8 +1,19 @@
 """Gradients at the moment the optimizer steps: which are missing, their dtypes, their norm."""
 
+from __future__ import annotations
+
 import sys
 
 from trueup_instrument.observers.samples import parameters
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.sampling import Sample
+    from trueup_instrument.session import Session
 
 NAME = "gradients"
 
@@ -12,13 +23,13 @@ SHOWN = 40
 
 
 class Window:
-    def __init__(self, sample):
+    def __init__(self, sample: Sample) -> None:
         self.sample = sample
         self.without = set()
         self.seen = set()
         self.dtypes = {}
 
-    def gradients_ready(self, optimizer):
+    def gradients_ready(self, optimizer: Any) -> None:
         norm_event(self.sample.session, optimizer, self.sample.clock.step_of(optimizer))
         for parameter in _trained_by(optimizer):
             if not parameter.requires_grad or id(parameter) in self.seen:
@@ -31,7 +42,7 @@ class Window:
                 name = parameters.dtype_name(parameter.grad)
                 self.dtypes[name] = self.dtypes.get(name, 0) + parameters.local(parameter.grad).numel()
 
-    def fields(self):
+    def fields(self) -> dict[str, Any]:
         names = parameters.names_of(self.sample.roots)
         missing = sorted(names.get(key, "(not a parameter of the model)") for key in self.without)
         return {
@@ -44,7 +55,7 @@ class Window:
         }
 
 
-def norm_event(session, optimizer, step):
+def norm_event(session: Session, optimizer: Any, step: int) -> None:
     """Write the sums of squared gradient elements that this rank holds; merging over ranks gives the global norm."""
     torch = sys.modules["torch"]
     scale = getattr(optimizer, "grad_scale", None)  # a fused optimizer takes a GradScaler's scale out by itself
@@ -68,7 +79,7 @@ def norm_event(session, optimizer, step):
         )
 
 
-def _total(torch, parts, scale):
+def _total(torch: ModuleType, parts: list[Any], scale: Any) -> float:
     if not parts:
         return 0.0
     device = parts[0].device
@@ -76,6 +87,6 @@ def _total(torch, parts, scale):
     return total / float(scale) ** 2 if scale is not None else total
 
 
-def _trained_by(optimizer):
+def _trained_by(optimizer: Any) -> Iterator[Any]:
     for group in optimizer.param_groups:
         yield from group["params"]

@@ -1,5 +1,13 @@
 """Floating-point operations of the step's matrix multiplications, by the dtype of their inputs."""
 
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from trueup_instrument.sampling import Sample
+
 NAME = "matmuls"
 
 DTYPES = {
@@ -15,10 +23,10 @@ DTYPES = {
 
 
 class Window:
-    def __init__(self, sample):
+    def __init__(self, sample: Sample) -> None:
         self.sample = sample
 
-    def fields(self):
+    def fields(self) -> dict[str, Any]:
         flops = {}
         for name, shapes, dtypes in self.sample.operators.matmuls:
             first = 1 if name in ("aten::addmm", "aten::baddbmm") else 0
@@ -29,7 +37,7 @@ class Window:
         return {"matmul": flops}
 
 
-def count(left, right):
+def count(left: list[int], right: list[int]) -> int:
     """FLOPs of [..., m, k] @ [..., k, n]: two for each multiply-add."""
     batch = 1
     for size in left[:-2]:

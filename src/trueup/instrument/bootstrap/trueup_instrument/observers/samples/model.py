@@ -1,16 +1,24 @@
 """What the model is: parameters, how they are sharded, adapters, and what the optimizers hold of them."""
 
+from __future__ import annotations
+
 import sys
 
 from trueup_instrument import modules
 from trueup_instrument.observers.samples import parameters
 from trueup_instrument.observers.samples.updates import is_adapter
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from trueup_instrument.session import Session
+
 NAME = "model"
 SHOWN = 40
 
 
-def describe(session):
+def describe(session: Session) -> dict[str, Any] | None:
     """The fields of a `model` event, or None when no module holds a parameter that is trained."""
     live = modules.live_modules()
     held = parameters.of_optimizers(session)
@@ -36,21 +44,21 @@ def describe(session):
     }
 
 
-def optimizers_of(session):
+def optimizers_of(session: Session) -> list[Any]:
     return list(getattr(session, "optimizers", ()))
 
 
-def trained_roots(roots, held):
+def trained_roots(roots: list[Any], held: dict[int, Any]) -> list[Any]:
     """The roots whose parameters an optimizer holds; when none does (all were replaced), those that can be trained."""
     trained = [root for root in roots if any(id(p) in held for p in root.parameters())]
     return trained or [root for root in roots if any(p.requires_grad for p in root.parameters())]
 
 
-def _is_entry(module):
+def _is_entry(module: Any) -> bool:
     return getattr(module, "_compiled_call_impl", None) is not None or "_orig_mod" in module._modules
 
 
-def _devices(own):
+def _devices(own: dict[int, Any]) -> list[str]:
     """Names of the devices that hold the parameters: `cpu`, or what the driver calls a GPU."""
     found = set()
     for parameter in own.values():
@@ -62,7 +70,7 @@ def _devices(own):
     return sorted(found)
 
 
-def _parameters(own):
+def _parameters(own: dict[int, Any]) -> dict[str, Any]:
     dtypes = {}
     for parameter in own.values():
         name = parameters.dtype_name(parameter)
@@ -77,7 +85,7 @@ def _parameters(own):
     }
 
 
-def _adapter(own, names):
+def _adapter(own: dict[int, Any], names: dict[int, str]) -> dict[str, Any]:
     adapters = [p for key, p in own.items() if is_adapter(names[key])]
     return {
         "parameters": len(adapters),
@@ -88,7 +96,7 @@ def _adapter(own, names):
     }
 
 
-def _kind(name):
+def _kind(name: str) -> str:
     """`q_proj.lora_A` of `model.layers.0.self_attn.q_proj.lora_A.default.weight`."""
     words = name.split(".")
     for place, word in enumerate(words):
@@ -97,7 +105,7 @@ def _kind(name):
     return name
 
 
-def _optimizer(own, held, names, session):
+def _optimizer(own: dict[int, Any], held: dict[int, Any], names: dict[int, str], session: Session) -> dict[str, Any]:
     missing = sorted(names[key] for key, p in own.items() if p.requires_grad and key not in held)
     state = {}
     for optimizer in optimizers_of(session):
@@ -117,7 +125,7 @@ def _optimizer(own, held, names, session):
     }
 
 
-def _tied(roots):
+def _tied(roots: list[Any]) -> dict[str, bool] | None:
     """Does the configuration ask for tied embeddings, and are they the same parameter?"""
     for root in roots:
         model = modules.bare(root)
@@ -133,7 +141,7 @@ def _tied(roots):
     return None
 
 
-def sharding(roots, own):
+def sharding(roots: list[Any], own: dict[int, Any]) -> dict[str, Any]:
     """Strategy, bytes in all and bytes really split, units and replicas."""
     total = split = 0
     replicas = set()
@@ -163,7 +171,7 @@ def sharding(roots, own):
     }
 
 
-def _wrappers(roots):
+def _wrappers(roots: list[Any]) -> dict[str, list[Any]]:
     """Kind → wrapped modules: DDP, FSDP1 and FSDP2 units, DeepSpeed engines."""
     fsdp2 = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
     found = {}
@@ -177,7 +185,7 @@ def _wrappers(roots):
     return found
 
 
-def _strategy(wrapped, split, replicas):
+def _strategy(wrapped: dict[str, list[Any]], split: int, replicas: set[int]) -> str:
     if "FullyShardedDataParallel" in wrapped:
         kind = getattr(wrapped["FullyShardedDataParallel"][0], "sharding_strategy", None)
         return f"FSDP1/{getattr(kind, 'name', kind)}"
@@ -191,12 +199,12 @@ def _strategy(wrapped, split, replicas):
     return "TP" if split else "none"
 
 
-def _fsdp1_splits(unit):
+def _fsdp1_splits(unit: Any) -> bool:
     kind = getattr(getattr(unit, "sharding_strategy", None), "name", "")
     return kind != "NO_SHARD" and getattr(unit, "world_size", 1) > 1
 
 
-def _policy(wrapped):
+def _policy(wrapped: dict[str, list[Any]]) -> dict[str, str | None]:
     """Parameter and reduce dtype of the sharding policy, as far as the units tell."""
     for module in wrapped.get("FSDPModule", ()):
         state = module._get_fsdp_state() if hasattr(module, "_get_fsdp_state") else None
@@ -213,5 +221,5 @@ def _policy(wrapped):
     return {}
 
 
-def _name(dtype):
+def _name(dtype: Any) -> str | None:
     return str(dtype).rpartition(".")[2] if dtype is not None else None

@@ -1,9 +1,19 @@
 """Contexts entered in the sampled step, and settings in force: autocast, Dynamo's limits."""
 
+from __future__ import annotations
+
 import sys
 
 from trueup_instrument import places
 from trueup_instrument.frames import innermost_code
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, FrameType
+    from typing import Any
+
+    from trueup_instrument.sampling import Sample
 
 NAME = "settings"
 
@@ -26,16 +36,16 @@ WATCHED_CONFIG = (
 
 
 class Window:
-    def __init__(self, sample):
+    def __init__(self, sample: Sample) -> None:
         self.session = sample.session
         self.autocast = {}
 
-    def listeners(self):
+    def listeners(self) -> dict[CodeType, Callable[[FrameType], None]]:
         kind = getattr(sys.modules.get("torch.amp.autocast_mode"), "autocast", None)
         code = innermost_code(getattr(kind, "__enter__", None))
         return {code: self._entered} if code is not None else {}
 
-    def _entered(self, frame):
+    def _entered(self, frame: FrameType) -> None:
         context = frame.f_locals.get("self")
         key = (
             str(getattr(context, "device", None)),
@@ -46,7 +56,7 @@ class Window:
         if key not in self.autocast:
             self.autocast[key] = places.user_line(frame.f_back)
 
-    def fields(self):
+    def fields(self) -> dict[str, Any]:
         told = self.session.__dict__.setdefault("settings_told", set())
         for key, at in self.autocast.items():
             if key not in told:
@@ -70,7 +80,7 @@ class Window:
         return {"autocast": [list(key) for key in self.autocast]}
 
 
-def changed_config():
+def changed_config() -> dict[str, Any]:
     """Watched settings of Dynamo that differ from the installed version's defaults: name → value."""
     config = sys.modules.get("torch._dynamo.config")
     entries = getattr(config, "_config", None)

@@ -1,8 +1,16 @@
 """What an optimizer step changed: a few elements of each parameter, before and after."""
 
+from __future__ import annotations
+
 import sys
 
 from trueup_instrument.observers.samples import parameters
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from trueup_instrument.sampling import Sample
 
 NAME = "updates"
 
@@ -14,12 +22,12 @@ SHOWN = 40
 
 
 class Window:
-    def __init__(self, sample):
+    def __init__(self, sample: Sample) -> None:
         self.sample = sample
         self.before = {}
         """id(parameter) → (parameter, its probed elements, the gradient's)."""
 
-    def gradients_ready(self, optimizer):
+    def gradients_ready(self, optimizer: Any) -> None:
         with parameters.no_grad():
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
@@ -31,7 +39,7 @@ class Window:
                     if held is not None and gradient is not None and held.shape == gradient.shape:
                         self.before[id(parameter)] = (parameter, held, gradient)
 
-    def fields(self):
+    def fields(self) -> dict[str, Any]:
         torch = sys.modules["torch"]
         names = parameters.names_of(self.sample.roots)
         unchanged, changed, adapters_changed = [], 0, 0
@@ -64,7 +72,7 @@ class Window:
         }
 
 
-def probe(tensor):
+def probe(tensor: Any) -> Any:
     """Up to PROBED elements, evenly spread, of what this rank holds of a tensor, copied; None for a scattered one."""
     held = parameters.local(tensor).detach()
     if not held.is_contiguous():
@@ -87,6 +95,6 @@ ADAPTER_MARKS = (
 )
 
 
-def is_adapter(name):
+def is_adapter(name: str) -> bool:
     """True for names that PEFT's adapters give their parameters."""
     return any(mark in name for mark in ADAPTER_MARKS)
