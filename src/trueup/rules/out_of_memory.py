@@ -59,14 +59,14 @@ def out_of_memory(log: Log) -> Iterator[OutOfMemory]:
         allocated, reserved, idle = _bytes(ALLOCATED, text), _bytes(RESERVED, text), _bytes(UNALLOCATED, text)
         if idle is None and reserved is not None and allocated is not None:
             idle = max(0.0, reserved - allocated)
-        gpu = GPU.search(text)
+        gpu, total = GPU.search(text), _bytes(TOTAL, text)
         yield OutOfMemory(
             seen=seen,
             tried=_size(seen.found["size"]),
             gpu=int(gpu[1]) if gpu else None,
-            total=_bytes(TOTAL, text),
+            total=total,
             free=_bytes(FREE, text),
-            own=_bytes(OWN, text) or reserved,
+            own=_within(_bytes(OWN, text), total) or reserved,
             others={int(each["pid"]): _size(f"{each[2]} {each[3]}") for each in OTHER_PROCESS.finditer(text)},
             allocated=allocated,
             idle=idle,
@@ -79,6 +79,11 @@ def _bytes(pattern: re.Pattern[str], text: str) -> float | None:
         return None
     number, unit = [group for group in found.groups() if group][:2]
     return _size(f"{number} {unit}")
+
+
+def _within(size: float | None, total: float | None) -> float | None:
+    """In containers that hide process ids, torch prints 17179869184 GiB for its own use."""
+    return None if size is None or (total is not None and size > total) else size
 
 
 def _size(text: str) -> float:

@@ -16,7 +16,10 @@ from trueup.schema.finding import Remedy
 
 StringAbi = Literal["cxx11", "old"]
 
-UNDEFINED = r"(?:undefined symbol|Symbol not found): (?P<symbol>_\w+|[a-z]\w*(?:::[~\w]+)+(?:\([^\n]*\))?|\w+)"
+UNDEFINED = (
+    r"(?:(?:undefined symbol|Symbol not found): |(?m:^)(?=_ZNK?(?:3c10|2at|5torch|6caffe2)))"
+    r"(?P<symbol>_\w+|[a-z]\w*(?:::[~\w]+)+(?:\([^\n]*\))?|\w+)"
+)
 FILE = re.compile(r"(?P<file>[^\s:()\[\],]+\.(?:so|pyd|dylib)[\w.]*)")
 TORCH = re.compile(r"3c10|2at\d|N2at|5torch|6caffe2|THP|aoti_torch|c10::|c10_cuda|at::|torch::")
 NEW_STRING = re.compile(r"__cxx11|B5cxx11")

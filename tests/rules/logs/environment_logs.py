@@ -67,6 +67,8 @@ CASES = (
         > ```
         """,
     ),
+    positive(ABI, "the symbol alone", "_ZN3c105ErrorC2ENS_14SourceLocationESs"),
+    positive(ABI, "a name that is cut", "undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationE...", "likely"),
     negative(
         ABI,
         "a signature without a string",
@@ -437,6 +439,16 @@ CASES = (
         In file included from /usr/include/c++/7/vector:69:0,
         /usr/include/c++/7/bits/stl_vector.h: error: no matching function
         gcc version 7.5.0 (Ubuntu 7.5.0-3ubuntu1~18.04)
+        """,
+    ),
+    positive(
+        COMPILER,
+        "an old toolset in the command",
+        """
+        torch._inductor.exc.CppCompileError: C++ compile error
+        Command:
+        /opt/rh/devtoolset-7/root/usr/bin/g++ -std=c++17 x.cpp
+        Output: error: 'optional' is not a member of 'std'
         """,
     ),
     positive(COMPILER, "an option it does not know", "g++: error: unrecognized command line option '-std=c++20'"),

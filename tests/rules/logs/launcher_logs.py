@@ -259,6 +259,13 @@ CASES = (
         "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to find "
         "address for: eth0",
     ),
+    positive(
+        INTERFACE,
+        "a bridge of the container",
+        "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.\nLast error:\n"
+        "socketStartConnect: Connect to 172.17.0.1<54321> failed : Software caused connection abort",
+        "established",
+    ),
     negative(
         INTERFACE,
         "NCCL's chosen interface",

@@ -142,6 +142,12 @@ CASES = (
         .replace("20.10 GiB is free", "20.10 MiB is free")
         .replace("59.00", "79.00"),
     ),
+    negative(
+        SHARED,
+        "a container that hides its processes",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 16.00 MiB. GPU 0 has a total capacity of 22.19 GiB of which "
+        "5.38 MiB is free. Including non-PyTorch memory, this process has 17179869184.00 GiB memory in use.",
+    ),
     # -- all-ranks-load-on-first-gpu
     positive(
         FIRST_GPU,

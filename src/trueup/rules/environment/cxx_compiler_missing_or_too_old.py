@@ -13,7 +13,8 @@ from trueup.schema.log import Log
 
 COMPILE_ERROR = r"C\+\+ compile error"
 VERSION = re.compile(
-    r"(?:gcc|g\+\+|GCC|GNU)[-/ (]{0,2}(?:version )?(?P<major>\d{1,2})(?:\.\d+)?|gcc-toolset-(?P<toolset>\d+)"
+    r"(?:gcc|g\+\+|GCC|GNU)[-/ (]{0,2}(?:version )?(?P<major>\d{1,2})(?:\.\d+)?"
+    r"|(?:gcc-toolset|devtoolset)-(?P<toolset>\d+)|include/c\+\+/(?P<headers>\d+)"
 )
 OLD = 9
 """gcc below this cannot compile what Inductor writes."""
@@ -29,7 +30,7 @@ def detect_log(log: Log) -> Sighting | None:
     """An old gcc named by what it printed; a current one that fails is another class."""
     for seen in mentions(log, f"{COMPILE_ERROR}|{TOO_OLD.pattern}"):
         text = seen.part.said
-        majors = [int(found["major"] or found["toolset"]) for found in VERSION.finditer(text)]
+        majors = [int(found["major"] or found["toolset"] or found["headers"]) for found in VERSION.finditer(text)]
         old = [major for major in majors if 3 < major < OLD]
         if not old and not TOO_OLD.search(text):
             continue

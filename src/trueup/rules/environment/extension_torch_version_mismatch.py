@@ -50,7 +50,8 @@ def by_library(log: Log) -> Sighting | None:
     for seen in mentions(log, LIBRARY):
         frames = (*seen.failure.frames, *seen.part.failure.frames)
         asking = next((each.file for each in reversed(frames) if EXTENSIONS.search(each.file)), None)
-        if asking is None and not EXTENSIONS.search(seen.part.said):
+        own = any("/torch/__init__.py" in each.file for each in frames)
+        if asking is None and not EXTENSIONS.search(seen.part.said) and ("cudart" in seen.found.group() or own):
             continue
         return Sighting(
             message=f"{distribution_of(asking or '') or 'An extension'} asks for a library of another build of torch.",

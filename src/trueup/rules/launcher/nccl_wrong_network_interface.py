@@ -83,6 +83,10 @@ RULE = Rule(
         LogText(text="Connect to <address> failed : Connection timed out", versions="NCCL 2.4 or newer"),
         LogText(text="Connect to <address> failed : Connection refused", versions="NCCL 2.4 or newer"),
         LogText(text="connect to <address> failed : <reason>", strength="supporting", versions="NCCL 2.4 or newer"),
+        LogText(text="No interface found in the same subnet as remote address", versions="NCCL any"),
+        LogText(
+            text="Call to <operation> <address> failed : <reason>", strength="supporting", versions="NCCL 2.4 to 2.14"
+        ),
         LogText(text="Call to connect failed", strength="supporting", versions="NCCL 2.2 or newer"),
         LogText(text="NET/IB : Got completion from peer", strength="supporting", versions="NCCL any, InfiniBand"),
         LogText(

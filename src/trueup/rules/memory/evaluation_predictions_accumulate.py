@@ -75,12 +75,6 @@ RULE = Rule(
             strength="supporting",
             versions="transformers 4.45, a notice",
         ),
-        LogText(
-            text="out of memory",
-            strength="supporting",
-            versions="any, during an evaluation or prediction loop",
-            inside=("/trainer_pt_utils.py",),
-        ),
     ),
     from_log=detect_log,
 )
