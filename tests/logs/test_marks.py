@@ -5,7 +5,7 @@ from reading import log_of, recorded, root
 
 from trueup.logs import builds, collectives, launchers, messages, native
 from trueup.logs.lines import Line
-from trueup.logs.marks import first
+from trueup.logs.marks import Marks
 
 ASSERTION = "Indexing.cu:1290: operator(): block: [3,0,0], thread: [7,0,0] Assertion `index < size' failed."
 DUMP = "[Rank 3] Received a dump signal due to a collective timeout from this local rank"
@@ -176,7 +176,7 @@ def test_lines_of_long_logs_are_looked_at_for_every_mark() -> None:
 
 def test_every_mark_has_a_sample() -> None:
     marks = (*builds.MARKS, *collectives.MARKS, *native.MARKS, *launchers.MARKS)
-    met = {id(found[1]) for line, *_ in SAMPLES if (found := first(marks, Line(1, line)))}
+    met = {id(found[1]) for line, *_ in SAMPLES if (found := Marks(*marks).first(Line(1, line)))}
     unmet = [each.pattern.pattern for each in marks if id(each) not in met]
     assert len(unmet) < len(marks) / 3, unmet
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _LINE = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w*\.)*(?:<locals>\.)?[A-Za-z_]\w*)(?P<inner>\((?:[A-Za-z_][\w.]*)\))?(?:: ?(?P<message>.*)|"
@@ -18,6 +19,7 @@ _LOWER = {"error", "timeout", "herror", "gaierror"}
 """Exceptions of the standard library that are written in lower case: `socket.timeout`, `struct.error`."""
 
 
+@lru_cache(maxsize=4096)
 def exception_line(text: str, *, expected: bool = False) -> tuple[str, str] | None:
     """Type and message of a line like `torch.OutOfMemoryError: CUDA out of memory`; None for any other line.
 

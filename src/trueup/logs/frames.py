@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from trueup.schema.log import Frame
 
@@ -27,6 +28,7 @@ CARETS = re.compile(r"\s*[~^]+\s*$")
 REPEATED = re.compile(r"\s*\[Previous line repeated (\d+) more times?\]$")
 
 
+@lru_cache(maxsize=4096)
 def python_frame(text: str) -> Frame | None:
     """`File "train.py", line 3, in main`, as Python and faulthandler print it."""
     return _frame(_PYTHON.match(text)) if 'File "' in text else None

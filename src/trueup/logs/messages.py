@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from trueup.logs.lines import Draft, Line
 from trueup.schema.log import Frame
@@ -28,6 +29,12 @@ WORDS = (
 )  # fmt: skip
 """Lower case. A line of a long log without any of them is not looked at again."""
 
+STRONG_WORDS = (
+    "traceback", "error", "exception", "fatal", "fault", "killed", "abort", "watchdog", "nccl warn", "terminate called",
+    "warning", "out of memory", "failed", "_limit (", "graph break", "core dumped", "timed out", "oom-kill", "file \"",
+)  # fmt: skip
+"""The same for a log of free text, in which any word occurs."""
+
 _NUMBER = r"-?(?:\d[\d.,]*(?:[eE][-+]?\d+)?|nan|inf)"
 _PROGRESS = re.compile(r"\d%\||\d ?(?:it/s|s/it|[kKMG]i?B/s)\b|\beta \d[\d:]+|^\s*\d{1,3}%[ |]", re.I)
 _METRICS = (
@@ -49,6 +56,7 @@ _LOOKED_AT = 600
 """Characters of a line that are enough to see that it is routine."""
 
 
+@lru_cache(maxsize=4096)
 def is_routine(text: str) -> bool:
     """True for progress bars, metrics, rules and what an installer prints when all is well."""
     if not text or text.isspace():
@@ -61,6 +69,7 @@ def is_routine(text: str) -> bool:
     return any(pattern.match(text) for pattern in _METRICS)
 
 
+@lru_cache(maxsize=4096)
 def is_notice(text: str) -> bool:
     """True when the line has a word in which programs complain, advise or give up."""
     lowered = text.lower()

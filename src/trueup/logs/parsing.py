@@ -13,7 +13,7 @@ from trueup.logs.exceptions import is_advice
 from trueup.logs.frames import native_frame, python_frame
 from trueup.logs.groups import group
 from trueup.logs.lines import LINE_LIMIT, Draft, Line
-from trueup.logs.marks import first
+from trueup.logs.marks import Marks
 from trueup.logs.prefixes import Machines, split
 from trueup.logs.records import Record
 from trueup.logs.streams import Open, Stream
@@ -21,7 +21,7 @@ from trueup.logs.structured import fields
 from trueup.logs.tracebacks import Traceback, before_header, from_exception, from_frame, header
 from trueup.logs.versions import Versions
 
-_MARKS = (*builds.MARKS, *collectives.MARKS, *native.MARKS, *launchers.MARKS)
+_MARKS = Marks(*builds.MARKS, *collectives.MARKS, *native.MARKS, *launchers.MARKS)
 _IGNORED = re.compile(
     r"Exception ignored in|--- Logging error ---|Error in sys\.excepthook|Task exception was never retrieved"
 )
@@ -37,6 +37,8 @@ PATIENCE = 2000
 MESSAGE_PATIENCE = 60
 STREAMS_LIMIT = 50_000
 PLAIN_LIMIT = 200
+OPENINGS, OPENINGS_LIMIT = 50, 2000
+"""Messages with the same beginning, and different beginnings, behind which continuations are looked for."""
 
 
 class Parser:
@@ -46,7 +48,6 @@ class Parser:
         self.collector = collector
         self.versions = versions
         self.ranks: set[int] = set()
-        self.local_ranks: set[int] = set()
         self.plain: list[tuple[int, Draft]] = []
         """Lines without any mark, kept while the text is short."""
         self.last: Draft | None = None
@@ -122,23 +123,23 @@ class Parser:
         level: str | None = None,
     ) -> Line:
         prefix = self._machines.split(split(text[:LINE_LIMIT]))
-        if prefix.rank is None:
-            prefix.rank = rank if rank is not None else self._file_rank
-        if prefix.rank is None and "ank" in prefix.text and (spoken := _SPOKEN_RANK.search(prefix.text[:300])):
-            prefix.rank = int(spoken["rank"] or spoken["rank2"])
-        if prefix.local_rank is not None:
-            self.local_ranks.add(prefix.local_rank)
-            if prefix.rank is None:
-                prefix.writer = f"{prefix.writer} local {prefix.local_rank}"
+        text, own, local, writer = prefix.text, prefix.rank, prefix.local_rank, prefix.writer
+        if own is None:
+            own = rank if rank is not None else self._file_rank
+        if own is None and "ank" in text and (spoken := _SPOKEN_RANK.search(text[:300])):
+            own = int(spoken["rank"] or spoken["rank2"])
+        if local is not None and own is None:
+            own, writer = local, f"{writer} local {local}"
+        host = prefix.host or host
         return Line(
             number,
-            prefix.text,
-            prefix.rank if prefix.rank is not None else prefix.local_rank,
-            prefix.host or host,
+            text,
+            own,
+            host,
             prefix.time or time or self._file_time,
             prefix.level or level,
             prefix.place,
-            f"{prefix.writer} {prefix.host or host or ''}".strip(),
+            f"{writer} {host}" if host else writer,
             prefix.record,
             self._source,
         )
@@ -181,8 +182,8 @@ class Parser:
             return False
         if messages.warning(line):
             return True
-        found = first(_MARKS, line) if messages.is_notice(line.text) else None
-        return found is not None and not found[1].continues and native_frame(line.text) is None
+        found = _MARKS.names(line) if messages.is_notice(line.text) else None
+        return found is not None and not found.continues and native_frame(line.text) is None
 
     def _close(self, each: Open) -> None:
         draft = each.finish()
@@ -239,7 +240,7 @@ class Parser:
                 reader.offer(line)
             self._close(reader)
             return
-        if len(lines) > 1 and (found := first(_MARKS, lines[0])) is None:
+        if len(lines) > 1 and (found := _MARKS.first(lines[0])) is None:
             self.collector.add(record.message())
             return
         if len(lines) > 1 and found:
@@ -278,10 +279,10 @@ class Parser:
         if messages.is_routine(text):
             return False
         notice = messages.is_notice(text)
-        if notice and (found := first(_MARKS, line)):
+        if notice and (found := _MARKS.first(line)):
             self._open_or_add(stream, found[0], may_open=may_open and found[1].continues)
         elif notice or line.level in _RAISED:
-            may_open = may_open and line.level not in ("INFO", "DEBUG") and text[0] not in _BOXES and self._is_new(text)
+            may_open = may_open and line.level not in ("INFO", "DEBUG") and text[0] not in _BOXES
             self._open_or_add(stream, messages.message(line), may_open=may_open, only_indented=True)
         else:
             if len(self.plain) < PLAIN_LIMIT:
@@ -289,17 +290,18 @@ class Parser:
             return False
         return True
 
-    def _is_new(self, text: str) -> bool:
-        """False for a message of which several were read: their continuations are known."""
-        start = _NUMBERS.sub("", text[:40])
+    def _is_new(self, draft: Draft) -> bool:
+        """False for a message of which many were read: its continuations are known."""
+        start = _NUMBERS.sub("", draft.message[0][:40]) if draft.message else ""
         seen = self._openings.get(start, 0)
-        if len(self._openings) < STREAMS_LIMIT:
-            self._openings[start] = seen + 1
-        return seen < 5
+        if not seen and len(self._openings) >= OPENINGS_LIMIT:
+            return False
+        self._openings[start] = seen + 1
+        return seen < OPENINGS
 
     def _open_or_add(self, stream: object, draft: Draft, *, may_open: bool, only_indented: bool = False) -> None:
         self.last = draft
-        if may_open:
+        if may_open and self._is_new(draft):
             self._begin(stream, Traceback.of_message(draft, only_indented=only_indented), draft.line)
         else:
             draft.message = [text.strip() for text in draft.message]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 _DAY = r"\d{4}[-/]\d\d[-/]\d\d"
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
@@ -97,8 +98,33 @@ _RULES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 
 
+_RANK = re.compile(r"\[rank(\d{1,6})\]: ?")
+
+
 def split(text: str) -> Prefix:
     """Takes prefixes off `text` until none is left; indentation behind the last one is kept."""
+    outer = _RANK.match(text)
+    if not outer:
+        return _split(text)
+    inner = _split(text[outer.end() :])
+    if inner.rank is not None:
+        return inner
+    return Prefix(
+        inner.text,
+        int(outer[1]),
+        inner.local_rank,
+        inner.host,
+        inner.time,
+        inner.level,
+        inner.place,
+        inner.writer,
+        inner.record,
+    )
+
+
+@lru_cache(maxsize=8192)
+def _split(text: str) -> Prefix:
+    """Remembered, for behind their own number all ranks print the same. Nobody may change the result."""
     prefix = Prefix(text)
     for _ in range(8):  # launcher, container, formatter, ...; a bound for hostile text
         rest = _one(prefix)

@@ -39,6 +39,7 @@ _PYTHON = re.compile(
 _WORLD = re.compile(r"(?:\bworld[_ ]size\s*[:=]?\s*|\bWORLD_SIZE=|\bnranks\s+|rank \d+ of )(?P<size>\d{1,6})\b", re.I)
 
 _SPELLED = {"pytorch": "torch", "flash_attn": "flash-attn"}
+_SEEN_LIMIT = 10_000
 _NUMBER = re.compile(r"\d\.\d")
 _WORLD_HINTS = ("world", "nranks", " of ")
 _PYTHON_HINTS = ("python", "-cp3")
@@ -56,9 +57,14 @@ class Versions:
     def __init__(self) -> None:
         self.world_size: int | None = None
         self._found: dict[str, tuple[int, str]] = {}
+        self._seen: set[str] = set()
 
     def look(self, text: str) -> None:
         """Takes what the line shows."""
+        if text in self._seen:
+            return
+        if len(self._seen) < _SEEN_LIMIT:
+            self._seen.add(text)
         lowered = text.lower()
         if self.world_size is None and any(hint in lowered for hint in _WORLD_HINTS) and (world := _WORLD.search(text)):
             self.world_size = int(world["size"]) or None
