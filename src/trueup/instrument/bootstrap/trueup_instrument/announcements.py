@@ -9,6 +9,7 @@ from trueup_instrument import places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import FrameType
     from typing import Any
 
     from trueup_instrument.session import Session
@@ -24,8 +25,8 @@ class Announcements:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._told = {}
-        self._requested = {}
+        self._told: dict[tuple[str, str | None], int] = {}
+        self._requested: dict[tuple[str, str, str], Any] = {}
 
     def layer(self, layer: str, event: str, module: str | None = None, **detail: Any) -> None:
         """Record that a layer was applied; the last event that is listed says that later ones are not."""
@@ -46,7 +47,7 @@ class Announcements:
 
 def calling_library() -> str | None:
     """Top-level package of the library that made the observed call, or None when the user's own code made it."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         filename, module = frame.f_code.co_filename, frame.f_globals.get("__name__") or ""
         # `torch.compile(mode=...)` used as a decorator calls itself from torch's outermost module

@@ -11,6 +11,7 @@ from trueup_instrument.turns import Turns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -28,22 +29,22 @@ class Clock:
         """Backward passes since the last step."""
         self.in_backward = 0
         self.started = time.perf_counter()
-        self.on_step = []
+        self.on_step: list[Callable[[int, float, int], object]] = []
         """Called with (number of the step that just ended, its seconds, its backward passes)."""
-        self.on_backward = []
+        self.on_backward: list[Callable[[Any], object]] = []
         """Called with the roots of a backward pass, before it runs."""
-        self.after_backward = []
+        self.after_backward: list[Callable[[int, int], object]] = []
         """Called with (start, end) of an outermost backward pass in nanoseconds of the system's clock."""
-        self.before_step = []
+        self.before_step: list[Callable[[Any], object]] = []
         """Called with the optimizer, before each optimizer step."""
-        self.on_limit = []
+        self.on_limit: list[Callable[[], object]] = []
         """Called before StepsReached is raised."""
-        self.beyond_limit = []
+        self.beyond_limit: list[Callable[[], object]] = []
         """Called when another optimizer step is about to begin although StepsReached was raised."""
-        self.stepped_unseen = lambda: False
+        self.stepped_unseen: Callable[[], bool | None] = lambda: False
         """Asked before a backward pass and at the end: was there an optimizer step since the last one, without a hook?
         A compiled optimizer step calls none."""
-        self.on_discard = []
+        self.on_discard: list[Callable[[], object]] = []
         """Called when the backward passes since the last step belong to no step that is still to end."""
         self.turns = Turns(lambda: ())
 
@@ -53,6 +54,7 @@ class Clock:
             self.started = time.perf_counter()
 
     def optimizer_will_step(self, optimizer: Any) -> None:
+        listener: Callable[..., object]
         if self.limit is not None and self.steps >= self.limit:
             for listener in self.beyond_limit:
                 listener()
@@ -80,6 +82,7 @@ class Clock:
             listener()
 
     def _end_step(self) -> None:
+        listener: Callable[..., object]
         now = time.perf_counter()
         made = self.steps + 1
         seconds, self.started = now - self.started, now

@@ -28,7 +28,7 @@ def unseen(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        evaluation = sys.modules.get("torch._C._dynamo.eval_frame")
+        evaluation: Any = sys.modules.get("torch._C._dynamo.eval_frame")
         callback = evaluation.get_eval_frame_callback() if hasattr(evaluation, "get_eval_frame_callback") else None
         if callback is None:
             return function(*args, **kwargs)
@@ -56,7 +56,8 @@ def hide_own_code(evaluation: ModuleType) -> None:
 def _own_codes() -> list[CodeType]:
     """Code objects of all functions in this package's modules, with those of the functions inside them."""
     package = __name__.partition(".")[0]
-    waiting, found = [], {}
+    waiting: list[CodeType] = []
+    found: dict[int, CodeType] = {}
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == package and isinstance(module, types.ModuleType):
             waiting.extend(_codes_of(vars(module)))

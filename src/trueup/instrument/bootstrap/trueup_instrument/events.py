@@ -24,11 +24,11 @@ class EventFile:
         self.folder = folder
         self._faulty = faulty
         """Fail at every event, to prove that the job goes on."""
-        self.path = None
-        self.failed = None
+        self.path: str | None = None
+        self.failed: str | None = None
         self.dropped = 0
-        self._held = []
-        self._descriptor = None
+        self._held: list[str] = []
+        self._descriptor: int | None = None
         self._lock = threading.RLock()
 
     @property
@@ -86,7 +86,7 @@ class EventFile:
     def _put(self, line: str) -> None:
         data = line.encode("utf-8", "replace") + b"\n"
         try:
-            if os.write(self._descriptor, data) < len(data):
+            if os.write(self._descriptor, data) < len(data):  # type: ignore[arg-type]  # called while it is open
                 raise OSError("the disk took only a part of an event")
         except OSError as error:
             self._fail(error)

@@ -16,14 +16,17 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
     from typing import Any
 
+    Listener = Callable[[FrameType], None]
+    """Told of the frame of a call of the code that it listens to."""
+
 
 class FrameWatch:
     """Calls the listeners of a watched code object with the called frame, between `start` and `stop`."""
 
-    def __init__(self, listeners: Mapping[CodeType, Sequence[Callable[[FrameType], object]]]) -> None:
+    def __init__(self, listeners: Mapping[CodeType, Sequence[Listener]]) -> None:
         self._codes = list(listeners)
         self._listeners = {id(code): listener for code, listener in listeners.items()}
-        self._thread = None
+        self._thread: int | None = None
         self.lost = False
         """True once another profile function took the place of ours: from then on calls were missed."""
 
@@ -64,13 +67,13 @@ class MonitoringWatch:
     TOOL = 4
     """An id that the standard library leaves to nobody (0 debugger, 1 coverage, 2 profiler, 5 optimizer)."""
 
-    def __init__(self, listeners: Mapping[CodeType, Sequence[Callable[[FrameType], object]]]) -> None:
+    def __init__(self, listeners: Mapping[CodeType, Sequence[Listener]]) -> None:
         self._codes = list(listeners)
         self._listeners = {id(code): listener for code, listener in listeners.items()}
         self.lost = False
 
     def start(self) -> bool:
-        monitoring = sys.monitoring
+        monitoring: Any = sys.monitoring  # type: ignore[attr-defined]  # from Python 3.12 on
         if monitoring.get_tool(self.TOOL) is not None:
             return False
         monitoring.use_tool_id(self.TOOL, "trueup")
@@ -87,7 +90,7 @@ class MonitoringWatch:
         return True
 
     def stop(self) -> None:
-        monitoring = sys.monitoring
+        monitoring: Any = sys.monitoring  # type: ignore[attr-defined]  # from Python 3.12 on
         if monitoring.get_tool(self.TOOL) != "trueup":
             return
         for code in self._codes:
@@ -96,7 +99,7 @@ class MonitoringWatch:
         monitoring.free_tool_id(self.TOOL)
 
 
-def watch(listeners: Mapping[CodeType, Sequence[Callable[[FrameType], object]]]) -> FrameWatch | MonitoringWatch:
+def watch(listeners: Mapping[CodeType, Sequence[Listener]]) -> FrameWatch | MonitoringWatch:
     """The cheapest watch this interpreter has."""
     return MonitoringWatch(listeners) if hasattr(sys, "monitoring") else FrameWatch(listeners)
 

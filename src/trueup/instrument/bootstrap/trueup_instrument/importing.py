@@ -16,8 +16,8 @@ class ImportHooks:
     """A meta-path finder that lets the others find, and runs hooks after the module's own code has run."""
 
     def __init__(self) -> None:
-        self._hooks = {}
-        self._searching = set()
+        self._hooks: dict[str, list[Callable[[ModuleType], object]]] = {}
+        self._searching: set[str] = set()
 
     def install(self) -> None:
         if self not in sys.meta_path:

@@ -9,14 +9,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-SIDE_STREAMS = {}
+SIDE_STREAMS: dict[Any, Any] = {}
 """Device → the stream on which losses are copied to the host."""
 
 
 class Losses:
     def __init__(self) -> None:
-        self._parts = []
-        self._unscaled = None
+        self._parts: list[Pending] = []
+        self._unscaled: tuple[weakref.ref[Any], Any] | None = None
 
     def scaled(self, result: Any, source: Any) -> None:
         """`result` is `source` times a GradScaler's scale; a backward pass from it counts as one from `source`."""
@@ -49,7 +49,8 @@ class Pending:
     """
 
     def __init__(self, tensor: Any) -> None:
-        self.event = None
+        self.event: Any = None
+        self.kept: Any
         if tensor.device.type == "cuda":
             cuda = sys.modules["torch"].cuda
             self.kept = tensor.clone()
@@ -63,7 +64,7 @@ class Pending:
 
     def value(self) -> float:
         if self.event is None:
-            return self.kept
+            return self.kept  # type: ignore[no-any-return]  # a float where there is no event
         cuda = sys.modules["torch"].cuda
         device = self.kept.device
         stream = SIDE_STREAMS.get(device)

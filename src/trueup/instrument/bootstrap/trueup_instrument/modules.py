@@ -43,7 +43,7 @@ def class_name(module: Any) -> str:
 def live_modules() -> list[Any]:
     """Every nn.Module that is alive, but for the graphs that torch.compile itself makes modules of."""
     base = sys.modules["torch"].nn.Module
-    known = {}
+    known: dict[type[Any], bool] = {}
     found = []
     for thing in gc.get_objects():
         kind = type(thing)
@@ -65,7 +65,7 @@ def roots_of(modules: list[Any]) -> list[Any]:
 
 def blocks_of(root: Any) -> list[tuple[str, Any]]:
     """[(name, block)] of the outermost rows of equal modules below `root`, in order."""
-    found = []
+    found: list[tuple[str, Any]] = []
     _search(root, "", found, set())
     return found
 
@@ -89,7 +89,7 @@ def _row(module: Any) -> set[int]:
     """Ids of the children of a container that make a row: two or more of one class, composed, with parameters."""
     if type(bare(module)).__name__ not in ("ModuleList", "ModuleDict", "Sequential") and not _is_list(module):
         return set()
-    rows = {}
+    rows: dict[str, list[int]] = {}
     for child in module._modules.values():
         if child is not None and _is_composed(child) and not is_container(child):
             rows.setdefault(class_name(child), []).append(id(child))

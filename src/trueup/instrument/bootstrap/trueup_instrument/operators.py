@@ -17,18 +17,18 @@ class Operators:
     """The events of one step, counted by name; shapes and dtypes are kept for the operators that need them."""
 
     def __init__(self, events: Iterable[Any]) -> None:
-        self.counts = {}
-        self.matmuls = []
+        self.counts: dict[str, int] = {}
+        self.matmuls: list[tuple[str, list[list[int]], list[str]]] = []
         """(name, shapes, dtypes) of each matrix multiplication."""
-        self.attention_calls = []
+        self.attention_calls: list[tuple[list[list[int]], list[str], list[Any]]] = []
         """(shapes, dtypes, concrete inputs) of each call of scaled_dot_product_attention."""
-        self.softmaxes = []
+        self.softmaxes: list[tuple[int, int, list[int]]] = []
         """(start, end, shape) of each softmax over four dimensions, forward only."""
-        self.reductions = []
+        self.reductions: list[int] = []
         """Start of each gradient reduction over ranks."""
-        self.random = {}
+        self.random: dict[str, int] = {}
         """Random operators → calls."""
-        self.math_spans = []
+        self.math_spans: list[tuple[int, int]] = []
         """(start, end) of each math attention."""
         for event in events:
             name = event.name()

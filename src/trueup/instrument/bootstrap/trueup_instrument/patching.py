@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    Before = Callable[[tuple[Any, ...], dict[str, Any]], object]
+    """Of the arguments of a call; what it returns is given to `After`."""
+    After = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], object]
+    """Of the result of a call, its arguments, and what `Before` returned."""
+    Arguments = Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]
+    """The arguments of a call by name."""
+
     from trueup_instrument.session import Session
 
 MARK = "__trueup_observed__"
@@ -23,7 +30,7 @@ class _Groups(threading.local):
     """The groups of observed calls that this thread is inside of. None is no group."""
 
     def __init__(self) -> None:
-        self.entered = set()
+        self.entered: set[str | None] = set()
 
     def enter(self, group: str | None) -> None:
         if group is not None:
@@ -41,8 +48,8 @@ def around(
     observer: str,
     owner: Any,
     name: str,
-    before: Callable[[tuple[Any, ...], dict[str, Any]], object] | None = None,
-    after: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], object] | None = None,
+    before: Before | None = None,
+    after: After | None = None,
     group: str | None = None,
 ) -> bool:
     """Replace `owner.name` by one that calls `before(args, kwargs)` and `after(result, args, kwargs, seen)` around it.
@@ -97,7 +104,7 @@ def is_inside(group: str | None) -> bool:
     return group in _groups.entered
 
 
-def arguments_of(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
+def arguments_of(function: Callable[..., Any]) -> Arguments:
     """A function of (args, kwargs) that gives the arguments of a call of `function` by name, defaults included.
 
     It gives nothing for a call that will fail because its arguments do not fit: that error is the program's own.

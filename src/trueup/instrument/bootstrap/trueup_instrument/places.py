@@ -20,7 +20,7 @@ _LIBRARY_FOLDERS = tuple(
     }
 )
 _LIBRARY_PARTS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-_known = {}
+_known: dict[str, bool] = {}
 
 
 def is_user_file(filename: str) -> bool:

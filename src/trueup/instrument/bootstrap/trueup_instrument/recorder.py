@@ -23,15 +23,15 @@ NAME = "operators"
 class Recorder:
     """torch.autograd.profiler around one step, in pieces where the process forks. The user's comes first."""
 
-    running = None
+    running: Recorder | None = None
     """The recorder whose profiler is at work; there is one profiler a process."""
 
     def __init__(self) -> None:
         self.whole = False
         """False when nothing, or only a part of the step, was recorded."""
-        self._profile = None
-        self._pieces = []
-        self._thread = None
+        self._profile: Any = None
+        self._pieces: list[Any] = []
+        self._thread: int | None = None
 
     def start(self) -> bool:
         """Begin; returns False, and does nothing, while a profiler of the user's is prepared or at work."""

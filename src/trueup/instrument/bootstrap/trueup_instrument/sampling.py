@@ -14,10 +14,12 @@ from trueup_instrument.schedule import Schedule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from types import CodeType
     from typing import Any, ParamSpec, TypeVar
 
     from trueup_instrument.clock import Clock
+    from trueup_instrument.frames import Listener
     from trueup_instrument.session import Session
 
     P = ParamSpec("P")
@@ -33,8 +35,8 @@ class Sampler:
         self.session = session
         self.clock = clock
         self.schedule = Schedule(limit)
-        self.sample = None
-        self._described = None
+        self.sample: Sample | None = None
+        self._described: dict[str, Any] | None = None
         self._compiles_seen = 0
 
     def step_ended(self, step: int, length: int | None) -> None:
@@ -91,7 +93,8 @@ class Sampler:
             self._describe()
 
     def _close(self, step: int, quiet: bool, length: int | None) -> None:
-        sample, self.sample = self.sample, None
+        sample: Sample
+        sample, self.sample = self.sample, None  # type: ignore[assignment]  # called while there is one
         fields = sample.close()
         self.schedule.sampled(step, quiet, length)
         self._describe()
@@ -118,16 +121,16 @@ class Sample:
     def __init__(self, session: Session, clock: Clock) -> None:
         self.session = session
         self.clock = clock
-        self.live = modules.live_modules()
-        self.roots = modules.roots_of(self.live)
-        self.backwards = []
+        self.live: Sequence[Any] = modules.live_modules()
+        self.roots: Sequence[Any] = modules.roots_of(self.live)
+        self.backwards: list[tuple[int, int]] = []
         """(start, end) of each backward pass, nanoseconds."""
-        self.windows = []
+        self.windows: list[tuple[str, Any]] = []
         for part in samples.PARTS:
             window = self._guard(part.NAME, part.Window)(self)
             if window is not None:
                 self.windows.append((part.NAME, window))
-        listeners = {}
+        listeners: dict[CodeType, list[Listener]] = {}
         for name, window in self.windows:
             if hasattr(window, "listeners"):
                 for code, listener in (self._guard(name, window.listeners)() or {}).items():

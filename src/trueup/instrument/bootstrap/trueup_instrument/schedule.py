@@ -16,7 +16,7 @@ class Schedule:
         self.due = 1
         self.changed = False
         """Something was compiled, or gave up compiling, since the last sample."""
-        self.lengths = set()
+        self.lengths: set[int] = set()
         self.extra = EXTRA_LENGTHS
 
     def next_is_sampled(self, step: int, quiet: bool, length: int | None = None) -> bool:

@@ -28,8 +28,8 @@ class Series:
         self._kept = 0
         self._stride = 1
         self._written = time.monotonic()
-        self._first = None
-        self._rows = []
+        self._first: int | None = None
+        self._rows: list[tuple[float, list[Pending], int | None, int]] = []
 
     def add(self, seconds: float, losses: list[Pending], tokens: int | None, backwards: int) -> None:
         """A step ended; `losses` are its pending values."""
@@ -69,4 +69,5 @@ class Series:
             micro=[row[3] for row in rows],
         )
         self._rows = self._rows[len(rows) :]
-        self._first = self._first + len(rows) * self._stride if self._rows else None
+        # where there are rows there is a first
+        self._first = self._first + len(rows) * self._stride if self._rows else None  # type: ignore[operator]

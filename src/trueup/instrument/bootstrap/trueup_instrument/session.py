@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
     from typing import Any, ParamSpec, TypeVar
+    from weakref import WeakSet
+
+    from trueup_instrument.clock import Clock
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -45,29 +48,32 @@ SHOWN_PREFIXES = (
 class Session:
     """Ties events, import hooks and observers together for one process."""
 
+    optimizers: WeakSet[Any]
+    """Those that are alive, once the observer of optimizers is attached."""
+
     def __init__(self, folder: str, what: str) -> None:
         self.role = what
         self._faults = _faults(os.environ.get(FAULTS, ""))
         self.events = EventFile(folder, faulty="events" in self._faults)
         self.imports = importing.ImportHooks()
-        self.off = {}
+        self.off: dict[str, Exception] = {}
         self.trained = False
         self.in_observer = False
         self.end_reason = "finished"
-        self._before_end = []
-        self._at_end = []
-        self.on_training = []
+        self._before_end: list[Callable[[], object]] = []
+        self._at_end: list[Callable[[], object]] = []
+        self.on_training: list[Callable[[], object]] = []
         """Called when the first backward pass or optimizer step has made this process a rank."""
-        self.before_fork = []
-        self.after_fork_in_parent = []
-        self.after_fork_in_child = []
+        self.before_fork: list[Callable[[], object]] = []
+        self.after_fork_in_parent: list[Callable[[], object]] = []
+        self.after_fork_in_child: list[Callable[[], object]] = []
         """Called around os.fork. The child is no rank until it trains; what its parent measured is not its own."""
-        self.clock = None
+        self.clock: Clock | None = None
         self.compile_activity = 0
         """Goes up whenever Dynamo starts to compile, or gives up."""
         self.optimizer_compiled = False
         """A graph with an optimizer's operators was captured: its step calls no hooks."""
-        self.process_group = None
+        self.process_group: dict[str, Any] | None = None
         """Backend, world size and rank of torch.distributed's default group, once there is one."""
 
     # -- life --------------------------------------------------------------------------------------------------------
@@ -212,7 +218,7 @@ class Session:
         if self._faults.get(name, 1) == 0 or "all" in self._faults:
             raise RuntimeError(f"fault injected into {name}")
 
-    def switch_off(self, name: str, error: BaseException) -> None:
+    def switch_off(self, name: str, error: Exception) -> None:
         self.off[name] = error
         origin = error.__traceback__
         while origin is not None and origin.tb_next is not None:
@@ -234,6 +240,6 @@ def _call_all(functions: list[Callable[[], object]]) -> None:
 
 def _number(text: str | None) -> int | None:
     try:
-        return int(text)
+        return int(text)  # type: ignore[arg-type]  # None is answered like any other text that is no number
     except (TypeError, ValueError):
         return None

@@ -20,10 +20,10 @@ class Turns:
 
     def forget(self) -> None:
         """No optimizer has stepped yet."""
-        self._counts = weakref.WeakKeyDictionary()
-        self._first = weakref.WeakSet()
+        self._counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._first: weakref.WeakSet[Any] = weakref.WeakSet()
         """Optimizers that were there when the first step ended: their turn in it may have been still to come."""
-        self._awaited = set()
+        self._awaited: set[int] = set()
 
     def is_next(self, optimizer: Any, steps: int) -> bool:
         """Whether `optimizer`, about to step, has stepped already since step number `steps` ended."""

@@ -18,7 +18,9 @@ WRAPPERS = {
 
 def wrappers_inside(module: Any) -> list[str]:
     """Sorted names of the layers applied to `module` or to parts of it."""
-    found, kinds, checkpoints = set(), set(), False
+    found: set[str] = set()
+    kinds: set[type[Any]] = set()
+    checkpoints = False
     for part in module.modules():
         kinds.add(type(part))
         checkpoints = checkpoints or part.__dict__.get("gradient_checkpointing") is True

@@ -17,7 +17,7 @@ class Written:
     def __init__(self, optimizers: Callable[[], Iterable[Any]]) -> None:
         self._optimizers = optimizers
         """A function that gives the live optimizers."""
-        self._seen = []
+        self._seen: list[tuple[Any, int]] = []
 
     def remember(self) -> None:
         """The gradients of a backward pass are there: a write from now on is an optimizer's."""
@@ -46,4 +46,4 @@ class Written:
 def version(parameter: Any) -> int:
     """Goes up with each write in place; that of a DTensor with writes to either of its two tensors."""
     held = local(parameter)
-    return parameter._version + (held._version if held is not parameter else 0)
+    return parameter._version + (held._version if held is not parameter else 0)  # type: ignore[no-any-return]  # an int

@@ -37,7 +37,8 @@ def _kernels(switch: Switch, torch: ModuleType) -> None:
         if ask() != (kernel in allowed):
             getattr(torch._C, name)(kernel in allowed)
             switch.changed(f"{kernel} kernel {'enabled' if kernel in allowed else 'disabled'}", "torch.backends.cuda")
-        replace(torch._C, name, lambda original, kernel=kernel: _kept(switch, kernel, kernel in allowed))
+        # mypy infers no type of a lambda with a default
+        replace(torch._C, name, lambda original, kernel=kernel: _kept(switch, kernel, kernel in allowed))  # type: ignore[misc]
 
 
 def _kept(switch: Switch, kernel: str, allowed: bool) -> Callable[[Any], None]:

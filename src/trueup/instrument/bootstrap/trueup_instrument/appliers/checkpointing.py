@@ -71,7 +71,7 @@ def _in_graphs(switch: Switch, module: ModuleType) -> None:
 def _composable(switch: Switch, module: ModuleType) -> None:
     """`torch.distributed._composable.checkpoint` works through hooks that a switch of its state governs."""
 
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+    def make(original: Any) -> Callable[..., Any]:
         def checkpoint(target: Any, **kwargs: Any) -> Any:
             result = original(target, **kwargs)
             original.state(target).enable_hook = False

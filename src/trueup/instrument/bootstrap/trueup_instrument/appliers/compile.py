@@ -15,6 +15,7 @@ from trueup_instrument.appliers.replacing import replace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
     from typing import Any
 
     from trueup_instrument.appliers.switch import Switch
@@ -83,7 +84,9 @@ def _name(backend: Any) -> Any:
 
 def _is_own_compile() -> bool:
     """Whether the function that calls torch.compile is one of attention's own; observers may stand in between."""
+    frame: FrameType | None
     frame, name = sys._getframe(2), "torch"
     while frame is not None and (name == "torch" or name.startswith(__name__.partition(".")[0])):
-        frame, name = frame.f_back, frame.f_globals.get("__name__") or ""
+        # mypy takes the frame on the right for the one on the left
+        frame, name = frame.f_back, frame.f_globals.get("__name__") or ""  # type: ignore[union-attr]
     return name.startswith(OWN_COMPILES)

@@ -32,7 +32,8 @@ def attach(switch: Switch) -> None:
     switch.after("torch.amp.autocast_mode", lambda module: _off(switch, module.autocast, "autocast"))
     switch.after("torch.amp.grad_scaler", lambda module: _off(switch, module.GradScaler, "GradScaler"))
     for module, policy in POLICIES:
-        switch.after(module, lambda module, policy=policy: _policy(switch, getattr(module, policy, None)))
+        # mypy infers no type of a lambda with a default
+        switch.after(module, lambda module, policy=policy: _policy(switch, getattr(module, policy, None)))  # type: ignore[misc]
     switch.after("torch.distributed.algorithms.ddp_comm_hooks.default_hooks", lambda module: _hooks(switch, module))
     switch.after("torch", lambda torch: _float32(switch, torch))
     switch.after("accelerate.state", lambda module: _mixed(switch, module.AcceleratorState))

@@ -39,8 +39,8 @@ class Meshes:
     """Meshes and groups that replicate, one for each set of ranks."""
 
     def __init__(self) -> None:
-        self._meshes = {}
-        self._sources = {}
+        self._meshes: dict[tuple[Any, ...], Any] = {}
+        self._sources: dict[Any, list[int]] = {}
 
     def of(self, mesh: Any) -> Any:
         """A mesh of (all ranks of `mesh`, 1): replicated over the first axis, sharded over the second."""

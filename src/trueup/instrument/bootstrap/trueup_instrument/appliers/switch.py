@@ -30,8 +30,8 @@ class Switch:
         self.imports = session.imports
         self.layer = layer
         self.value = value
-        self._told = set()
-        self._write = unseen(self._write)
+        self._told: set[tuple[str, str | None]] = set()
+        self._write = unseen(self._write)  # type: ignore[method-assign]  # the same signature
 
     def changed(self, change: str, module: str | None = None, **detail: Any) -> None:
         """Record a change, once for each module. Cheap when it was told before."""

@@ -9,10 +9,10 @@ from trueup_instrument.announcements import Announcements, precision_name, spoke
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
+    from trueup_instrument.patching import After
     from trueup_instrument.session import Session
 
 NAME = "accelerate"
@@ -160,7 +160,7 @@ def _classes_before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     return [_class_of(thing) for thing in args[1:]]
 
 
-def _prepared(say: Announcements) -> Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]:
+def _prepared(say: Announcements) -> After:
     def prepared(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], before: list[str]) -> None:
         results = result if isinstance(result, (tuple, list)) else (result,)
         say.layer(

@@ -22,7 +22,7 @@ REGIONAL = ("compile_regions", "compile_regions_fsdp2", "compile_regions_deepspe
 
 def attach(session: Session) -> None:
     say = Announcements(session)
-    names = []
+    names: list[str] = []
     session.imports.after("torch", session.guarded(NAME, lambda torch: _torch(session, say, names, torch)))
     session.after_torch(NAME, "torch._dynamo.eval_frame", dynamo.hide_own_code)
     session.after_torch(NAME, "accelerate.utils.other", lambda module: _accelerate(session, say, names, module))

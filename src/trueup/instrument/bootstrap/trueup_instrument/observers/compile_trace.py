@@ -88,10 +88,10 @@ class TraceHandler(logging.Handler):
     def __init__(self, session: Session) -> None:
         super().__init__(logging.DEBUG)
         self._session = session
-        self._strings = {}
-        self._reasons = {}
-        self._functions = {}
-        self.emit = session.guarded(NAME, self._emit)
+        self._strings: dict[int, str] = {}
+        self._reasons: dict[str, list[str]] = {}
+        self._functions: dict[str, str] = {}
+        self.emit = session.guarded(NAME, self._emit)  # type: ignore[method-assign]  # takes one record, as emit does
 
     def _emit(self, record: logging.LogRecord) -> None:
         fields = getattr(record, "metadata", None)

@@ -12,10 +12,11 @@ from trueup_instrument.announcements import spoken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from types import ModuleType
     from typing import Any
 
+    from trueup_instrument.patching import Arguments, Before
     from trueup_instrument.session import Session
 
 NAME = "launchers"
@@ -103,7 +104,7 @@ def _accelerate(session: Session, module: ModuleType) -> None:
         patching.around(session, NAME, module, function, before=_accelerate_way(session, way))
 
 
-def _accelerate_way(session: Session, way: str) -> Callable[[tuple[Any, ...], dict[str, Any]], None]:
+def _accelerate_way(session: Session, way: str) -> Before:
     def launches(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         options = args[0] if args else kwargs["args"]
         processes = getattr(options, "num_processes", None) or None  # 0 is accelerate's count of CUDA devices on a CPU
@@ -170,11 +171,7 @@ def _spawn(session: Session, module: ModuleType) -> None:
             continue
         arguments = patching.arguments_of(original)
 
-        def launches(
-            args: tuple[Any, ...],
-            kwargs: dict[str, Any],
-            arguments: Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]] = arguments,
-        ) -> None:
+        def launches(args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments = arguments) -> None:
             given = arguments(args, kwargs)
             _launches(
                 session,

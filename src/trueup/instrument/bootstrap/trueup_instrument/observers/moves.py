@@ -10,10 +10,10 @@ from trueup_instrument.announcements import Announcements, spoken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
+    from types import FrameType, ModuleType
     from typing import Any
 
+    from trueup_instrument.patching import After
     from trueup_instrument.session import Session
 
 NAME = "moves"
@@ -35,7 +35,7 @@ def _before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[set[Any], ..
     return _state(args[0]) if args and _user_called() else None
 
 
-def _after(say: Announcements, name: str) -> Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]:
+def _after(say: Announcements, name: str) -> After:
     def moved(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], was: tuple[set[Any], ...] | None) -> None:
         if not was:
             return
@@ -70,7 +70,7 @@ def _one(values: set[Any]) -> str:
 
 def _user_called() -> bool:
     """Whether user code made this call, directly or through a library's override of the same method."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(_OURS) and code.co_name not in CALLS:

@@ -7,10 +7,10 @@ from trueup_instrument.announcements import Announcements, spoken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
+    from trueup_instrument.patching import After, Arguments, Before
     from trueup_instrument.session import Session
 
 NAME = "peft"
@@ -45,11 +45,7 @@ def _adapters(session: Session, say: Announcements, peft: ModuleType) -> None:
         patching.around(session, NAME, peft, "prepare_model_for_kbit_training", after=prepared)
 
 
-def _looks(
-    say: Announcements, via: str, arguments: Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]
-) -> tuple[
-    Callable[[tuple[Any, ...], dict[str, Any]], str | None], Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]
-]:
+def _looks(say: Announcements, via: str, arguments: Arguments) -> tuple[Before, After]:
     """Before: what was asked for. After: what the model then holds."""
 
     def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:

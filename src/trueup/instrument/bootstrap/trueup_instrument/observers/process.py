@@ -14,6 +14,7 @@ from trueup_instrument.observers.samples import memory
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Any, TextIO
 
     from trueup_instrument.session import Session
 
@@ -77,7 +78,8 @@ def tell_error(
         session.open()
     if thread is None:
         session.end_reason = "error"
-    chain, seen = [], set()
+    chain: list[dict[str, Any]] = []
+    seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         frames = _frames(error.__traceback__ if chain else trace)
@@ -115,7 +117,7 @@ class Stacks:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._file = None
+        self._file: TextIO | None = None
         self._enabled = False
         """True when it was us who enabled faulthandler."""
 

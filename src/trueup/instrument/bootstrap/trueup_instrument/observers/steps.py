@@ -29,7 +29,7 @@ def attach(session: Session) -> None:
     losses = Losses()
     series = Series(session.write)
     sampler = Sampler(session, clock, limit)
-    last_batch = {}
+    last_batch: dict[str, int] = {}
 
     def live_optimizers() -> list[Any]:
         return list(getattr(session, "optimizers", ()))

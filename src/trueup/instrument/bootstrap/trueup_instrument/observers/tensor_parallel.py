@@ -50,7 +50,7 @@ def _parallelize(session: Session, say: Announcements, module: ModuleType) -> No
 def _styles(plan: Any) -> dict[str, int]:
     """How often each style is in the plan."""
     styles = plan.values() if isinstance(plan, dict) else [plan] if plan is not None else []
-    counts = {}
+    counts: dict[str, int] = {}
     for style in styles:
         name = style if isinstance(style, str) else type(style).__name__
         counts[name] = counts.get(name, 0) + 1

@@ -9,6 +9,7 @@ from trueup_instrument.announcements import Announcements, spoken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
@@ -96,8 +97,8 @@ class _Told:
     """The model told last: the parts of a model are made with its configuration, after it has begun."""
 
     def __init__(self) -> None:
-        self._config = lambda: None
-        self._kind = None
+        self._config: Callable[[], Any] = lambda: None
+        self._kind: type[Any] | None = None
 
     def is_part(self, model: Any, config: Any) -> bool:
         return config is not None and self._config() is config and type(model) is not self._kind

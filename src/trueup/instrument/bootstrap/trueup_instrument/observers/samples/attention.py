@@ -9,10 +9,10 @@ from trueup_instrument.frames import innermost_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import CodeType, FrameType
     from typing import Any
 
+    from trueup_instrument.frames import Listener
     from trueup_instrument.sampling import Sample
 
 NAME = "attention"
@@ -29,17 +29,17 @@ LARGEST_MASK = 1 << 24
 class Window:
     def __init__(self, sample: Sample) -> None:
         self.sample = sample
-        self.functions = {}
-        self.masks = {}
-        self.contexts = []
-        self.given_mask = None
-        self.packed = None
-        self.boundaries = None
-        self.cache = None
+        self.functions: dict[str, int] = {}
+        self.masks: dict[str, int] = {}
+        self.contexts: list[list[str]] = []
+        self.given_mask: str | None = None
+        self.packed: bool | None = None
+        self.boundaries: bool | None = None
+        self.cache: bool | None = None
         self._looked = 0
 
-    def listeners(self) -> dict[CodeType, Callable[[FrameType], None]]:
-        found = {}
+    def listeners(self) -> dict[CodeType, Listener]:
+        found: dict[CodeType, Listener] = {}
         for name, module in list(sys.modules.items()):
             if name.startswith("transformers.") and module is not None:
                 for attribute, function in list(vars(module).items()):
@@ -47,7 +47,7 @@ class Window:
                         code = innermost_code(function)
                         if code is not None and attribute != "_flash_attention_forward":
                             found[code] = self._called
-        table = getattr(sys.modules.get("transformers.modeling_utils"), "ALL_ATTENTION_FUNCTIONS", None)
+        table: Any = getattr(sys.modules.get("transformers.modeling_utils"), "ALL_ATTENTION_FUNCTIONS", None)
         for function in list(table.values()) if hasattr(table, "values") else ():
             code = innermost_code(function)
             if code is not None:
@@ -123,7 +123,7 @@ class Window:
 
     def _calls(self) -> dict[str, int]:
         """What the calls of scaled_dot_product_attention were given, told from shapes: mask present, GQA, causal."""
-        kinds = {}
+        kinds: dict[str, int] = {}
         for shapes, _, concrete in self.sample.operators.attention_calls:
             mask = "masked" if len(shapes) > 3 and shapes[3] else "no mask"
             causal = " causal" if len(concrete) > 5 and concrete[5] is True else ""

@@ -16,10 +16,10 @@ from trueup_instrument.observers.samples import parameters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import CodeType, FrameType
     from typing import Any
 
+    from trueup_instrument.frames import Listener
     from trueup_instrument.sampling import Sample
 
 NAME = "blocks"
@@ -33,13 +33,13 @@ REGION = "Torch-Compiled Region"
 class Window:
     def __init__(self, sample: Sample) -> None:
         self.sample = sample
-        self.eager = {}
+        self.eager: dict[int, int] = {}
         """id(module) → calls of its forward as plain Python."""
-        self.entered = {}
+        self.entered: dict[int, int] = {}
         """id(module) → calls from plain Python."""
 
-    def listeners(self) -> dict[CodeType, Callable[[FrameType], None]]:
-        found = {}
+    def listeners(self) -> dict[CodeType, Listener]:
+        found: dict[CodeType, Listener] = {}
         for module in self.sample.live:
             for function in (type(module).forward, module.__dict__.get("forward")):
                 code = innermost_code(function) if function is not None else None
@@ -68,14 +68,14 @@ class Window:
         took_part = self._trained_of([root for root in self.sample.roots if self._touched(root)])
         if not took_part and compiled_code_ran:
             took_part = self._trained_roots()
-        status = {}
+        status: dict[int, str] = {}
         for root in took_part:
             # called by a compiled function: no module of it was called from plain Python
             above = None if self._touched(root) else COMPILED
             self._judge(root, above, compiled_code_ran, status)
         outer = self._outer_eager(took_part, status)
         total = compiled = 0
-        eager_classes = {}
+        eager_classes: dict[str, int] = {}
         for root in took_part:
             for module in root.modules():
                 elements = modules.own_elements(module)

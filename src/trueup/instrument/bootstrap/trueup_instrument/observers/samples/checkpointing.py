@@ -9,10 +9,10 @@ from trueup_instrument.frames import innermost_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import CodeType, FrameType
     from typing import Any
 
+    from trueup_instrument.frames import Listener
     from trueup_instrument.sampling import Sample
 
 NAME = "checkpointing"
@@ -26,14 +26,14 @@ class Window:
         self.recomputed = 0
         self.without_rng = 0
         self.around_compiled = 0
-        self.at = None
-        self.function = None
+        self.at: str | None = None
+        self.function: str | None = None
 
-    def listeners(self) -> dict[CodeType, Callable[[FrameType], None]]:
+    def listeners(self) -> dict[CodeType, Listener]:
         module = sys.modules.get("torch.utils.checkpoint")
         if module is None:
             return {}
-        found = {}
+        found: dict[CodeType, Listener] = {}
         outer = innermost_code(getattr(module, "checkpoint", None))
         if outer is not None:
             found[outer] = self._called
@@ -89,5 +89,5 @@ def _nested(code: CodeType | None, name: str) -> CodeType | None:
     """The code object of the function `name` defined inside `code`, or None."""
     for constant in code.co_consts if code is not None else ():
         if getattr(constant, "co_name", None) == name:
-            return constant
+            return constant  # type: ignore[no-any-return]  # only code objects have that name
     return None

@@ -8,10 +8,10 @@ from trueup_instrument.frames import innermost_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import CodeType, FrameType
     from typing import Any
 
+    from trueup_instrument.frames import Listener
     from trueup_instrument.sampling import Sample
 
 NAME = "collectives"
@@ -37,8 +37,8 @@ class Window:
         self.sample = sample
         self.without_sync = 0
 
-    def listeners(self) -> dict[CodeType, Callable[[FrameType], None]]:
-        found = {}
+    def listeners(self) -> dict[CodeType, Listener]:
+        found: dict[CodeType, Listener] = {}
         for name, owner in (
             ("torch.nn.parallel.distributed", "DistributedDataParallel"),
             ("torch.distributed.fsdp", "FullyShardedDataParallel"),
@@ -56,7 +56,7 @@ class Window:
         self.without_sync += 1
 
     def fields(self) -> dict[str, Any]:
-        counts = {}
+        counts: dict[str, int] = {}
         for name, calls in self.sample.operators.counts.items():
             for kind, beginnings in KINDS.items():
                 if name.startswith(beginnings):

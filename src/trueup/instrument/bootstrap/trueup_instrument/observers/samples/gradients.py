@@ -25,9 +25,9 @@ SHOWN = 40
 class Window:
     def __init__(self, sample: Sample) -> None:
         self.sample = sample
-        self.without = set()
-        self.seen = set()
-        self.dtypes = {}
+        self.without: set[int] = set()
+        self.seen: set[int] = set()
+        self.dtypes: dict[str, int] = {}
 
     def gradients_ready(self, optimizer: Any) -> None:
         norm_event(self.sample.session, optimizer, self.sample.clock.step_of(optimizer))
@@ -59,7 +59,7 @@ def norm_event(session: Session, optimizer: Any, step: int) -> None:
     """Write the sums of squared gradient elements that this rank holds; merging over ranks gives the global norm."""
     torch = sys.modules["torch"]
     scale = getattr(optimizer, "grad_scale", None)  # a fused optimizer takes a GradScaler's scale out by itself
-    squares = {False: [], True: []}
+    squares: dict[bool, list[Any]] = {False: [], True: []}
     with torch.no_grad():
         for parameter in _trained_by(optimizer):
             gradient = parameter.grad

@@ -27,7 +27,7 @@ class Window:
         self.sample = sample
 
     def fields(self) -> dict[str, Any]:
-        flops = {}
+        flops: dict[str, int] = {}
         for name, shapes, dtypes in self.sample.operators.matmuls:
             first = 1 if name in ("aten::addmm", "aten::baddbmm") else 0
             if len(shapes) < first + 2 or len(shapes[first]) < 2 or len(shapes[first + 1]) < 2:

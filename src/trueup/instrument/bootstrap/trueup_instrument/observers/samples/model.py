@@ -71,7 +71,7 @@ def _devices(own: dict[int, Any]) -> list[str]:
 
 
 def _parameters(own: dict[int, Any]) -> dict[str, Any]:
-    dtypes = {}
+    dtypes: dict[str, int] = {}
     for parameter in own.values():
         name = parameters.dtype_name(parameter)
         dtypes[name] = dtypes.get(name, 0) + parameters.elements_everywhere(parameter)
@@ -107,7 +107,7 @@ def _kind(name: str) -> str:
 
 def _optimizer(own: dict[int, Any], held: dict[int, Any], names: dict[int, str], session: Session) -> dict[str, Any]:
     missing = sorted(names[key] for key, p in own.items() if p.requires_grad and key not in held)
-    state = {}
+    state: dict[str, int] = {}
     for optimizer in optimizers_of(session):
         for values in optimizer.state.values():
             for value in values.values() if isinstance(values, dict) else ():
@@ -174,7 +174,7 @@ def sharding(roots: list[Any], own: dict[int, Any]) -> dict[str, Any]:
 def _wrappers(roots: list[Any]) -> dict[str, list[Any]]:
     """Kind → wrapped modules: DDP, FSDP1 and FSDP2 units, DeepSpeed engines."""
     fsdp2 = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
-    found = {}
+    found: dict[str, list[Any]] = {}
     for root in roots:
         for module in root.modules():
             name = type(module).__name__

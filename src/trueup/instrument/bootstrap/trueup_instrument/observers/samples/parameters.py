@@ -6,6 +6,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from trueup_instrument.session import Session
@@ -35,9 +36,9 @@ def dtype_name(tensor: Any) -> str:
     return str(tensor.dtype).rpartition(".")[2]
 
 
-def names_of(roots: list[Any]) -> dict[int, str]:
+def names_of(roots: Sequence[Any]) -> dict[int, str]:
     """id(parameter) → name, over all roots; wrappers' prefixes left out."""
-    names = {}
+    names: dict[int, str] = {}
     for root in roots:
         for name, parameter in root.named_parameters():
             for prefix in ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."):

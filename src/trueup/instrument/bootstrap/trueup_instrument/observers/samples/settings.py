@@ -9,10 +9,10 @@ from trueup_instrument.frames import innermost_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import CodeType, FrameType
     from typing import Any
 
+    from trueup_instrument.frames import Listener
     from trueup_instrument.sampling import Sample
 
 NAME = "settings"
@@ -38,9 +38,9 @@ WATCHED_CONFIG = (
 class Window:
     def __init__(self, sample: Sample) -> None:
         self.session = sample.session
-        self.autocast = {}
+        self.autocast: dict[tuple[str, str, bool, bool], str | None] = {}
 
-    def listeners(self) -> dict[CodeType, Callable[[FrameType], None]]:
+    def listeners(self) -> dict[CodeType, Listener]:
         kind = getattr(sys.modules.get("torch.amp.autocast_mode"), "autocast", None)
         code = innermost_code(getattr(kind, "__enter__", None))
         return {code: self._entered} if code is not None else {}

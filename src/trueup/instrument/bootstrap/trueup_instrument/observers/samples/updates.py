@@ -24,7 +24,7 @@ SHOWN = 40
 class Window:
     def __init__(self, sample: Sample) -> None:
         self.sample = sample
-        self.before = {}
+        self.before: dict[int, tuple[Any, Any, Any]] = {}
         """id(parameter) → (parameter, its probed elements, the gradient's)."""
 
     def gradients_ready(self, optimizer: Any) -> None:
