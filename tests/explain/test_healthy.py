@@ -26,5 +26,6 @@ def test_healthy_and_unrelated_logs_give_no_finding(tmp_path: Path) -> None:
 
 
 def test_all_healthy_logs_in_one_give_no_finding(tmp_path: Path) -> None:
-    text = "".join(f"{name} step {n} loss {1 / (n + 1):.3f}\n" for n in range(2000) for name in ("[rank0]:", "[rank1]:"))
+    lines = [f"[rank{rank}]: step {n} loss {1 / (n + 1):.3f}\n" for n in range(2000) for rank in range(2)]
+    text = "".join(lines)
     assert judge_log(read(io.BytesIO(text.encode()))) == ()
