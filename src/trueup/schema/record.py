@@ -76,8 +76,10 @@ class GraphBreak(msgspec.Struct, frozen=True, kw_only=True):
     frame: str | None = None
     """`file:line` at which Dynamo stopped; a library's line where `at` is the user's."""
     inside: str | None = None
-    """Higher-order operator that was being traced, `torch.utils.checkpoint.checkpoint`, ..., or `a higher-order operator`
-    where Dynamo does not name it."""
+    """Higher-order operator that was being traced, `torch.utils.checkpoint.checkpoint`, ...
+
+    `a higher-order operator` where Dynamo does not name it.
+    """
     explanation: str | None = None
     """Dynamo's own explanation, which names the function or operator."""
 
