@@ -38,6 +38,10 @@ WORKFLOWS = (".github/workflows/publish.yml", ".github/workflows/publish.yaml")
 SHARED = ".github/workflows/_build.yml"
 AXES = {"python-version": "python", "torch-version": "torch", "cuda-version": "cuda", "cxx11_abi": "abi", "os": "image"}
 
+RETIRED = {"ubuntu-20.04": "2025-04-15"}
+"""Runner images and the day from which jobs that ask for them never start:
+https://github.com/actions/runner-images/issues/11101."""
+
 GENCODE = re.compile(r"arch=compute_\d+a?,code=(?P<code>sm_\d+a?)")
 CONDITION = re.compile(r"""bare_metal_version\s*(?P<sign><=|>=|<|>)\s*Version\(["'](?P<version>[\d.]+)["']\)""")
 BUILDS = re.compile(r"\{\s*(?:'\d+\.\d+'\s*:\s*(?:\d+|\[[\d, ]+\])\s*,?\s*)+\}")
@@ -80,7 +84,7 @@ def project(folder: Path, repository: str, first: Version) -> dict[str, Any]:
 
 
 def release(folder: Path, tag: str) -> dict[str, Any] | None:
-    """What one tag says that it publishes; None when its workflow has no such matrix."""
+    """What one tag says that it publishes; None when its workflow has no such matrix, or could not run."""
     name = next((name for name in WORKFLOWS if _shown(folder, tag, name)), None)
     if name is None:
         return None
@@ -91,6 +95,9 @@ def release(folder: Path, tag: str) -> dict[str, Any] | None:
     if matrix is None or not setup:
         return None
     date, commit = _git(folder, "log", "-1", "--format=%cs %H", tag).split()
+    matrix["image"] = [image for image in matrix["image"] if date < RETIRED.get(image, "9999")]
+    if not matrix["image"]:
+        return None
     pythons = PYTHONS.search(setup)
     return {
         "version": tag.removeprefix("v"),

@@ -38,38 +38,48 @@ def doctor(
       trueup doctor
       trueup doctor --python /opt/conda/envs/train/bin/python
       trueup doctor --env .venv --format json
+      trueup doctor --for flash-attn
+      trueup doctor --for 'flash-attn<2.8'
 
     \b
-    Exit codes: 0 nothing found but notes, 1 findings, 2 wrong usage, 3 trueup itself failed
+    Exit codes: 0 nothing found but notes, 1 findings or no wheel that fits, 2 wrong usage, 3 trueup itself failed
     """
     if python is not None and folder is not None:
         raise click.UsageError("--python and --env name the same thing; give one of them")
     diagnosis = redacted(diagnosed(python, folder, package))
+    asked_in_vain = diagnosis.wheels is not None and diagnosis.wheels.verdict != "fits"
     write(sys.stdout, presentation(diagnosis, shape))
     if json_file is not None:
         save(presentation(diagnosis, "json"), json_file)
     counted = ("error", "warning", "note") if strict else ("error", "warning")
-    return FINDINGS if any(finding.severity in counted for finding in diagnosis.findings) else 0
+    return FINDINGS if asked_in_vain or any(each.severity in counted for each in diagnosis.findings) else 0
 
 
 def diagnosed(python: str | None, folder: str | None, package: str | None = None) -> Diagnosis:
-    """The facts of the environment that was named, judged."""
+    """The facts of the environment that was named, judged; with a package, which of its wheels fits."""
     from trueup import __version__
     from trueup.environment.collecting import collect
     from trueup.environment.host import Host
     from trueup.environment.target import TargetError, target_of
+    from trueup.environment.wheels.knowledge import UnknownPackage
+    from trueup.environment.wheels.resolving import resolve, understood
     from trueup.rules import judge_environment
     from trueup.schema.diagnosis import Diagnosis
 
-    if package is not None:
-        raise click.UsageError("--for is not there yet: wheels are resolved by a coming release")
     host = Host()
     try:
+        if package is not None:
+            understood(package)  # a name that is not known is said before anything is read
         target = target_of(host, python=python, folder=folder)
-    except TargetError as error:
+    except (TargetError, UnknownPackage) as error:
         raise click.UsageError(str(error)) from error
     facts = collect(target, host)
-    return Diagnosis(facts=facts, findings=judge_environment(facts), trueup_version=__version__)
+    return Diagnosis(
+        facts=facts,
+        findings=judge_environment(facts),
+        wheels=None if package is None else resolve(facts, package),
+        trueup_version=__version__,
+    )
 
 
 def presentation(diagnosis: Diagnosis, shape: str) -> str:

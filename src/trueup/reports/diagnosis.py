@@ -22,7 +22,8 @@ def verdict(diagnosis: Diagnosis) -> str:
     numbers = [(severity, sum(f.severity == severity for f in diagnosis.findings)) for severity in SEVERITIES]
     found = ", ".join(count(number, severity) for severity, number in numbers if number) or "nothing found"
     first = f": {diagnosis.findings[0].rule}" if diagnosis.findings else ""
-    return plain(f"{found}{first}; {environment.in_words(diagnosis.facts)}")
+    answer = "" if diagnosis.wheels is None else f"{diagnosis.wheels.summary}; "
+    return plain(f"{answer}{found}{first}; {environment.in_words(diagnosis.facts)}")
 
 
 def as_text(diagnosis: Diagnosis, *, width: int = 100, colour: bool = False) -> str:
@@ -30,10 +31,13 @@ def as_text(diagnosis: Diagnosis, *, width: int = 100, colour: bool = False) -> 
     from rich.text import Text
 
     from trueup.reports.terminal import console_of, labelled, print_finding, printed
+    from trueup.reports.wheels import print_wheels
 
     console = console_of(width, colour)
     console.print(Text(f"trueup: {verdict(diagnosis)}", style="bold"), soft_wrap=True)
     console.print()
+    if diagnosis.wheels is not None:
+        print_wheels(console, diagnosis.wheels)
     for label, text in environment.lines(diagnosis.facts):
         labelled(console, label, text, 12)
     for finding in diagnosis.findings:
@@ -55,7 +59,7 @@ def notes(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def as_json(diagnosis: Diagnosis) -> str:
-    """`{facts: {...}, findings: [...]}`."""
+    """`{facts: {...}, findings: [...], wheels: {...} or null}`."""
     return msgspec.json.format(msgspec.json.encode(diagnosis), indent=1).decode() + "\n"
 
 
@@ -63,7 +67,8 @@ def as_sarif(diagnosis: Diagnosis) -> str:
     """The findings; what could not be read stands as notifications."""
     from trueup.reports import sarif
 
-    notifications = [{"level": "note", "message": {"text": plain(note)}} for note in diagnosis.facts.notes]
+    said = [] if diagnosis.wheels is None else [diagnosis.wheels.summary]
+    notifications = [{"level": "note", "message": {"text": plain(each)}} for each in (*said, *diagnosis.facts.notes)]
     invocation: dict[str, Any] = {"executionSuccessful": True, "toolExecutionNotifications": notifications}
     return sarif.log_of(diagnosis.findings, invocation)
 
@@ -71,7 +76,7 @@ def as_sarif(diagnosis: Diagnosis) -> str:
 def as_html(diagnosis: Diagnosis) -> str:
     """One self-contained page."""
     from trueup import __version__
-    from trueup.reports import html
+    from trueup.reports import html, wheels
 
     return html.template("diagnosis.html.j2").render(
         version=diagnosis.trueup_version or __version__,
@@ -79,4 +84,7 @@ def as_html(diagnosis: Diagnosis) -> str:
         all=diagnosis.findings,
         lines=list(environment.lines(diagnosis.facts)),
         notes=list(notes(diagnosis)),
+        wheels=diagnosis.wheels,
+        considered="" if diagnosis.wheels is None else wheels.considered(diagnosis.wheels),
+        nearest=[] if diagnosis.wheels is None else wheels.nearest(diagnosis.wheels),
     )

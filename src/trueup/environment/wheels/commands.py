@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 
 from trueup.schema.environment import Environment
 
-
 CONDA = re.compile(r"(?:conda|mamba|miniforge)\w*/", re.IGNORECASE)
 
 

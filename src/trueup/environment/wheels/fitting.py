@@ -11,7 +11,7 @@ from trueup.environment.wheels.knowledge import Known
 from trueup.environment.wheels.matrix import Wheel
 from trueup.schema.wheels import Candidate, Rejection
 
-BUILT_ON_GLIBC = {"ubuntu-18.04": "2.27", "ubuntu-20.04": "2.31", "ubuntu-22.04": "2.35"}
+BUILT_ON_GLIBC = {"ubuntu-20.04": "2.31", "ubuntu-22.04": "2.35"}
 """glibc of a runner image: what is built there never asks for a newer one, often for an older one."""
 
 

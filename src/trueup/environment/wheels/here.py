@@ -118,7 +118,7 @@ def runs(code: str, capability: tuple[int, int]) -> bool:
 
 
 def compiles(code: str, capability: tuple[int, int]) -> bool:
-    """Whether a driver can compile PTX (`compute_90`) for a GPU: for any that is not older, unless it ends in a or f."""
+    """Whether a driver can compile PTX (`compute_90`) for a GPU: for any not older, unless it ends in a or f."""
     found = CODE.fullmatch(code)
     if found is None or found["kind"] != "compute" or found["suffix"]:
         return False

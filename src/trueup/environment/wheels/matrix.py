@@ -110,10 +110,14 @@ class Wheel:
         return (self.string_abi == "cxx11") == self.label.cxx11_abi
 
     @property
-    def combination(self) -> tuple[str, str, int, bool, str]:
-        """What a newer release must also have for this wheel to be out of date."""
-        name = self.name
-        return (name.tag.interpreter, self.label.torch, self.label.cuda_major, self.label.cxx11_abi, name.tag.platform)
+    def combination(self) -> tuple[object, ...]:
+        """What a newer release must also have for this wheel to be out of date: all that can decide whether it fits."""
+        name, label = self.name, self.label
+        return (
+            *(name.tag.interpreter, name.tag.platform),
+            *(label.torch, label.cuda_major, label.cxx11_abi),
+            *(self.image, self.gpu_code),
+        )
 
 
 @cache
