@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from reading import exceptions, log_of, prefixed, recorded, root
+from reading import RECORDED, exceptions, log_of, prefixed, recorded, root
 
 from trueup.logs import read
 from trueup.schema.log import Log
@@ -157,3 +157,10 @@ def test_a_handled_failure_before_much_progress_is_not_the_root() -> None:
     log = log_of(handled + steps + OUT_OF_MEMORY)
     assert root(log).type == "torch.OutOfMemoryError"
     assert root(log_of(handled + OUT_OF_MEMORY)).type == "TimeoutError"
+
+
+def test_a_summary_that_another_agent_cuts_short() -> None:
+    lines = (RECORDED / "torchrun_exception.txt").read_text().splitlines(keepends=True)
+    start = next(at for at, line in enumerate(lines) if line.startswith("torch.distributed.elastic"))
+    log = log_of("".join(lines[start:-1]) + "".join(lines[start:]))
+    assert {failure.rank for failure in log.failures if failure.place == "root cause"} == {1}

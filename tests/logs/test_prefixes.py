@@ -36,6 +36,9 @@ INNERMOST = ("/job/train.py", 10, "main")
         ("[2026-01-05 10:00:00,123] [ERROR] [engine.py:12:step] ", None, None, "2026-01-05 10:00:00,123"),
         ("Jan  5 10:00:00 node7 python[123]: ", None, "node7", "Jan  5 10:00:00"),
         ("E0105 10:00:00.123000 77 torch/_dynamo/utils.py:12] [rank3]:", 3, None, "0105 10:00:00.123000"),
+        ("(RayWorkerVllm pid=7602) ERROR 04-07 00:57:46 ray_utils.py:45] ", None, None, "04-07 00:57:46"),
+        ("node-3.nolog [stderr] [rank3]: ", 3, None, None),
+        ("[80746] [rank3]: ", 3, None, None),
         ("> ", None, None, None),
         ("        ", None, None, None),
         ("\t", None, None, None),
@@ -145,3 +148,13 @@ def test_fences_are_no_lines_of_the_job() -> None:
     log = log_of(f"```pytb\n{TRACEBACK}```\n")
     assert [failure.type for failure in log.failures] == ["ValueError"]
     assert root(log).message == "labels of batch 7 are empty"
+
+
+def test_what_stands_behind_a_progress_bar_on_the_same_line() -> None:
+    bar = "Epoch 0:   6%|██       | 32040/500150 [6:28:43<94:39:17,  1.37it/s, loss=2.6]"
+    (failure,) = log_of(
+        f"{bar}[E ProcessGroupNCCL.cpp:458] [Rank 7] Watchdog caught collective operation timeout\n"
+    ).failures
+    assert (failure.kind, failure.rank, failure.place) == ("collective", 7, "ProcessGroupNCCL.cpp:458")
+    (failure,) = log_of(bar + TRACEBACK).failures
+    assert place(failure) == INNERMOST

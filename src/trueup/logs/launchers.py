@@ -6,7 +6,8 @@ import re
 
 from trueup.logs.lines import Draft, Line
 from trueup.logs.marks import mark
-from trueup.logs.tracebacks import Traceback, header
+from trueup.logs.openings import header
+from trueup.logs.tracebacks import Traceback
 
 MARKS = (
     mark(r"^failed \(exitcode: (?P<type>-?\d+)\) local_rank: \d+ \(pid: \d+\)", "launcher", "summary"),

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from trueup.logs import builds, collectives, launchers, messages, native
-from trueup.logs.cleaning import clean, unfolded
 from trueup.logs.collecting import Collector
 from trueup.logs.crashes import crash
 from trueup.logs.exceptions import is_advice
 from trueup.logs.frames import native_frame, python_frame
 from trueup.logs.groups import group
-from trueup.logs.lines import LINE_LIMIT, Draft, Line
+from trueup.logs.lines import Draft, Line
 from trueup.logs.marks import Marks
-from trueup.logs.prefixes import Machines, split
+from trueup.logs.openings import before_header, from_exception, from_frame, header
 from trueup.logs.records import Record
+from trueup.logs.separating import Separator
 from trueup.logs.streams import Open, Stream
-from trueup.logs.structured import fields
-from trueup.logs.tracebacks import Traceback, before_header, from_exception, from_frame, header
+from trueup.logs.tracebacks import Traceback
 from trueup.logs.versions import Versions
 
 _MARKS = Marks(*builds.MARKS, *collectives.MARKS, *native.MARKS, *launchers.MARKS)
 _IGNORED = re.compile(
     r"Exception ignored in|--- Logging error ---|Error in sys\.excepthook|Task exception was never retrieved"
 )
-_SPOKEN_RANK = re.compile(r"\[(?:PG .{0,80}?)?Rank (?P<rank>\d{1,6})\]|\(rank[ =](?P<rank2>\d{1,6})\)")
 _REPEATED = re.compile(r" ?\[repeated (?P<times>\d+)x across cluster\].*$")
 
 _NUMBERS = re.compile(r"\d+")
@@ -52,21 +49,18 @@ class Parser:
         """Lines without any mark, kept while the text is short."""
         self.last: Draft | None = None
         """What the latest line became, when it was a failure by itself and no part of a traceback."""
-        self._machines = Machines()
+        self._separator = Separator()
         self._open: dict[object, Stream] = {}
         self._records: dict[object, Record] = {}
         self._openings: dict[str, int] = {}
         self._attention = 0
         self._ignored_at = -10
-        self._file_rank: int | None = None
-        self._file_time: str | None = None
-        self._source: str | None = None
 
-    def begin(self, source: str | None, rank: int | None, time: str | None = None) -> None:
+    def begin(self, source: str | None, rank: int | None) -> None:
         """The next lines are those of another file."""
         self.end()
         self.collector.file += 1
-        self._source, self._file_rank, self._file_time = source, rank, time
+        self._separator.begin(source, rank)
         self._attention, self._ignored_at = 0, -10
 
     def wants(self, number: int) -> bool:
@@ -78,9 +72,8 @@ class Parser:
     def feed(self, number: int, text: str) -> bool:
         """Reads a line. False when it carried nothing."""
         self.last = None
-        text = clean(text)
         carried = False
-        for line in self._lines(number, text):
+        for line in self._separator.lines(number, text):
             if line.rank is not None:
                 self.ranks.add(line.rank)
             self.versions.look(line.text)
@@ -102,47 +95,6 @@ class Parser:
         for file, draft in self.plain:
             self.collector.file = file
             self.collector.add(draft)
-
-    # Lines
-
-    def _lines(self, number: int, text: str) -> Iterator[Line]:
-        if text[:1] == "{" and text[-1:] == "}" and (found := fields(text)):
-            for part in found.text.splitlines() or [""]:
-                yield self._prefixed(number, clean(part), found.rank, found.host, found.time, found.level)
-            return
-        for part in unfolded(text):
-            yield self._prefixed(number, part)
-
-    def _prefixed(
-        self,
-        number: int,
-        text: str,
-        rank: int | None = None,
-        host: str | None = None,
-        time: str | None = None,
-        level: str | None = None,
-    ) -> Line:
-        prefix = self._machines.split(split(text[:LINE_LIMIT]))
-        text, own, local, writer = prefix.text, prefix.rank, prefix.local_rank, prefix.writer
-        if own is None:
-            own = rank if rank is not None else self._file_rank
-        if own is None and "ank" in text and (spoken := _SPOKEN_RANK.search(text[:300])):
-            own = int(spoken["rank"] or spoken["rank2"])
-        if local is not None and own is None:
-            own, writer = local, f"{writer} local {local}"
-        host = prefix.host or host
-        return Line(
-            number,
-            text,
-            own,
-            host,
-            prefix.time or time or self._file_time,
-            prefix.level or level,
-            prefix.place,
-            f"{writer} {host}" if host else writer,
-            prefix.record,
-            self._source,
-        )
 
     def _line(self, line: Line) -> bool:
         stream = line.stream
@@ -176,9 +128,11 @@ class Parser:
 
     def _names_another(self, each: Open, line: Line) -> bool:
         """A line that is a failure of its own does not continue the message of an exception."""
-        if not isinstance(each, Traceback) or not line.text or (line.text[0].isspace() and not each.strict):
+        if not isinstance(each, Traceback) or not line.text or each.message is None:
             return False
-        if each.margin or each.reads_summary or each.unfinished:
+        if line.text[0].isspace() and not each.message.only_indented:
+            return False
+        if each.margin or each.reads_summary or each.message.unfinished:
             return False
         if messages.warning(line):
             return True
@@ -271,8 +225,8 @@ class Parser:
             return True
         if _IGNORED.search(text):
             self._ignored_at = line.number
-        if reader := from_exception(line):
-            self._open_or_add(stream, reader.draft, may_open=may_open)
+        if draft := from_exception(line):
+            self._open_or_add(stream, draft, may_open=may_open)
             return True
         if repeated := _REPEATED.search(text):
             line.text = text = text[: repeated.start()]

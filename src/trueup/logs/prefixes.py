@@ -48,6 +48,8 @@ _RULES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("[", r"\[(?P<rank>\d{1,5})\]: ?(?=.)"),
         ("[", r"\[[A-Za-z_]+(?P<local>\d{1,5})\]: ?"),
         ("[", r"\[[Rr](?:ank|ANK)[ :=]*(?P<rank>\d{1,6})\]:? ?"),
+        ("[", r"\[\d{1,9}\] (?=\[rank\d)"),
+        ("a", r"(?P<who>[\w.-]+) \[std(?:out|err)\] ?"),
         ("[", r"\[pod/(?P<host>[^\]]+)\] "),
         (
             "(",
@@ -79,7 +81,7 @@ _RULES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("[", rf"\[{_LEVEL}\|(?P<place>[^\]]+)\] (?P<time>{_ISO}) ?>> ?"),
         ("[", rf"\[(?P<time>{_ISO})\] \[{_LEVEL}\] \[(?P<place>[^\]]+)\] ?"),
         ("a", rf"{_LEVEL} (?P<place>{_CODE}) -- "),
-        ("a", rf"{_LEVEL} (?P<time>\d\d-\d\d {_CLOCK}) \[(?P<place>[^\]]+)\] ?"),
+        ("a", rf"{_LEVEL} (?P<time>\d\d-\d\d {_CLOCK}) \[?(?P<place>[^\]\s]+:\d+)\] ?"),
         ("a", rf"{_LEVEL}:(?P<place>[\w.]+):"),
         (
             "0[",
