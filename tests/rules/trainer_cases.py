@@ -195,11 +195,18 @@ CASES = [
         severity="note",
         confidence="likely",
     ),
+    positive(
+        "adapter/kbit-preparation-upcasts-to-fp32",
+        "embeddings and head doubled their memory",
+        {"order+": [event("adapter", "prepare_model_for_kbit_training", "Llama", upcast=20_000, total=100_000)]},
+        severity="note",
+        confidence="likely",
+    ),
     negative(
         "adapter/kbit-preparation-upcasts-to-fp32",
-        "intended, and nothing is wrong",
+        "only the norms, as intended",
         {
-            "order+": [event("adapter", "prepare_model_for_kbit_training", "Llama")],
+            "order+": [event("adapter", "prepare_model_for_kbit_training", "Llama", upcast=200, total=100_000)],
             "actual": {"precision": {"parameters": {"uint8": 0.8, "float32": 0.2}}},
         },
     ),

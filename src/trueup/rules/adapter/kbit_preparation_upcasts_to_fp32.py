@@ -9,17 +9,26 @@ from trueup.schema.record import Record
 
 TROUBLE = r"out of memory|OutOfMemoryError|must have the same dtype|expected .* same dtype|expected scalar type"
 
+LARGE = 0.05
+"""Share of the model's elements whose memory has doubled: more than norms hold."""
+
 
 def detect(record: Record) -> Sighting | None:
     prepared = applied(record, "prepare_model_for_kbit_training")
     single = share(record.actual.precision.parameters, "float32")
+    upcast = max(
+        (int(each.detail.get("upcast") or 0) / int(each.detail.get("total") or 1) for each in prepared), default=0
+    )
     trouble = errors(record, TROUBLE)
-    if not prepared or single < 0.01 or not trouble:
+    if not prepared or not (upcast >= LARGE or (trouble and single >= 0.01)):
         return None
+    ended = ", and the run ended for lack of memory or with a dtype error" if trouble else ""
     return Sighting(
-        message=f"prepare_model_for_kbit_training left {percent(single)} of the parameters in float32, and the run "
-        "ended for lack of memory or with a dtype error.",
+        message=f"prepare_model_for_kbit_training cast {percent(upcast)} of the parameters up to float32{ended}."
+        if upcast
+        else f"prepare_model_for_kbit_training left {percent(single)} of the parameters in float32{ended}.",
         evidence=(
+            Evidence(what="share of parameters cast up to float32", value=round(upcast, 4)),
             Evidence(what="share of parameters in float32", value=single),
             *trouble,
             *places(prepared),
@@ -46,7 +55,7 @@ RULE = Rule(
             ),
         ),
     ),
-    caution="Intended by peft for stability; it counts only beside a memory or dtype failure.",
+    caution="Intended by peft for stability: a note, and it counts for more only beside a memory or dtype failure.",
     sources=("https://github.com/huggingface/peft/issues/816",),
     from_record=detect,
 )

@@ -14,7 +14,7 @@ for lr in (1e-3, 3e-3):
     model = copy.deepcopy(template)
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
-    for step in range(8):
+    for _ in range(8):
         ids = torch.randint(0, 100, (4, 24))
         loss = model(ids, labels=ids).loss
         loss.backward()

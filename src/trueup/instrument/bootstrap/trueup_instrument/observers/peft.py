@@ -33,16 +33,27 @@ def _adapters(session: Session, say: Announcements, peft: ModuleType) -> None:
     if hasattr(peft, "prepare_model_for_kbit_training"):
         arguments = patching.arguments_of(peft.prepare_model_for_kbit_training)
 
-        def prepared(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
+        def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+            return _half_elements(arguments(args, kwargs).get("model"))
+
+        def prepared(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], halves: int) -> None:
             checkpointing = arguments(args, kwargs).get("use_gradient_checkpointing")
             say.layer(
                 "adapter",
                 "prepare_model_for_kbit_training",
                 modules.class_name(model),
                 use_gradient_checkpointing=checkpointing,
+                upcast=halves - _half_elements(model),
+                total=sum(parameter.numel() for parameter in model.parameters()),
             )
 
-        patching.around(session, NAME, peft, "prepare_model_for_kbit_training", after=prepared)
+        patching.around(session, NAME, peft, "prepare_model_for_kbit_training", before, prepared)
+
+
+def _half_elements(model: Any) -> int:
+    """Elements of the parameters in half precision."""
+    parameters = model.parameters() if hasattr(model, "parameters") else ()
+    return sum(parameter.numel() for parameter in parameters if spoken(parameter.dtype) in ("float16", "bfloat16"))
 
 
 def _looks(say: Announcements, via: str, arguments: Arguments) -> tuple[Before, After]:
