@@ -1,5 +1,6 @@
 """Environments and the wheel that a person who knows the field would choose for them; and why the others are not it."""
 
+import msgspec
 import pytest
 
 from trueup.environment.wheels.knowledge import UnknownPackage
@@ -158,11 +159,8 @@ def test_a_wheel_built_on_a_newer_glibc_is_chosen_with_a_caution():
 
 
 def test_an_unknown_gpu_is_a_caution_not_a_reason():
-    here = environment()
-    unknown = Environment(
-        **{**{f: getattr(here, f) for f in here.__struct_fields__}, "gpus": (Gpu(index=0, name="?"),)}
-    )
-    found = resolve(unknown, "flash-attn")
+    here = msgspec.structs.replace(environment(), gpus=(Gpu(index=0, name="a GPU"),))
+    found = resolve(here, "flash-attn")
     assert found.verdict == "fits"
     assert found.chosen is not None
     assert "compute capability could not be read" in found.chosen.cautions[0]
@@ -225,7 +223,7 @@ def test_another_torch_has_code_for_the_gpu_and_a_cuda_that_the_driver_supports(
     assert "torch==2.7.1" in blackwell.commands["pip"]
     old_driver = resolve(environment("2.13.0+cu130", driver="12.4"), "flash-attn").ways[0]
     assert "/cu128 torch==2.9.1" in old_driver.commands["pip"]
-    assert [way.kind for way in resolve(environment(python="cp314"), "flash-attn").ways][0] == "source"
+    assert resolve(environment(python="cp314"), "flash-attn").ways[0].kind == "source"
 
 
 def test_a_build_from_source():

@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from trueup.environment.wheels.filename import WheelName
 from trueup.environment.wheels.knowledge import Added, Known
-from trueup.environment.wheels.matrix import Project, Release, Wheel, address, wheels
+from trueup.environment.wheels.matrix import Project, Release, Wheel, gpu_code, wheels
 from trueup.environment.wheels.torch_release import default_string_abi
 
 
@@ -45,11 +45,12 @@ def _added(project: Project, release: Release, added: Added) -> Wheel:
     assert name.label is not None
     return Wheel(
         name=name,
-        url=address(project, added.tag, added.file),
+        repository=project.repository,
+        tag=added.tag,
         torch=added.like.torch,
         cuda=toolkit,
         image=added.like.image,
-        gpu_code=tuple(each.code for each in release.gpu_code if toolkit in SpecifierSet(each.nvcc)),
+        gpu_code=gpu_code(release.gpu_code, toolkit),
         string_abi="cxx11"
         if name.label.cxx11_abi
         else default_string_abi(Version(added.like.torch), added.like.build, machine),

@@ -78,7 +78,8 @@ class Wheel:
     """A file attached to a release, and what is known of how it was built."""
 
     name: WheelName
-    url: str
+    repository: str
+    tag: str
     torch: str
     """Release of torch it was built with: `2.8.0`."""
     cuda: str
@@ -90,6 +91,11 @@ class Wheel:
     torch_build: str | None
     """CUDA build of torch it was built with: `129`."""
     evidence: Evidence = "workflow"
+
+    @property
+    def url(self) -> str:
+        """Where the projects keep their wheels. The plus is quoted, as servers and shells differ about it."""
+        return f"{self.repository}/releases/download/{self.tag}/{quote(str(self.name))}"
 
     @property
     def label(self) -> Label:
@@ -134,7 +140,7 @@ def wheels(project: Project, release: Release, distribution: str) -> Iterator[Wh
 
 def wheel_of(project: Project, release: Release, distribution: str, cell: dict[str, str]) -> Wheel:
     """The wheel that one job of the matrix makes."""
-    torch, cuda = Version(cell["torch"]), Version(cell["cuda"])
+    torch, cuda = _version(cell["torch"]), _version(cell["cuda"])
     minor = f"{torch.major}.{torch.minor}"
     toolkit = f"{cuda.major}.{cuda.minor}"
     label = Label(
@@ -148,11 +154,12 @@ def wheel_of(project: Project, release: Release, distribution: str, cell: dict[s
     build = torch_build(release.torch_builds.get(minor, ()), cuda)
     return Wheel(
         name=name,
-        url=address(project, f"v{release.version}", str(name)),
+        repository=project.repository,
+        tag=f"v{release.version}",
         torch=cell["torch"],
         cuda=toolkit,
         image=cell["image"],
-        gpu_code=tuple(each.code for each in release.gpu_code if toolkit in SpecifierSet(each.nvcc)),
+        gpu_code=gpu_code(release.gpu_code, toolkit),
         # FORCE_CXX11_ABI only ever switches the new ABI on: FALSE gives what that build of torch has
         string_abi="cxx11" if label.cxx11_abi else default_string_abi(torch, build, machine),
         torch_build=build,
@@ -166,6 +173,13 @@ def torch_build(builds: tuple[str, ...], toolkit: Version) -> str | None:
     return below[-1] if below else next(iter(same_major), None)
 
 
-def address(project: Project, tag: str, file: str) -> str:
-    """Where the projects keep their wheels. The plus is quoted, as servers and shells differ about it."""
-    return f"{project.repository}/releases/download/{tag}/{quote(file)}"
+@cache
+def gpu_code(asked: tuple[GpuCode, ...], toolkit: str) -> tuple[str, ...]:
+    """What nvcc of a toolkit makes of it."""
+    return tuple(each.code for each in asked if toolkit in SpecifierSet(each.nvcc))
+
+
+@cache
+def _version(text: str) -> Version:
+    """The same few stand in thousands of cells."""
+    return Version(text)

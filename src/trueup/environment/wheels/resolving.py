@@ -5,7 +5,6 @@ address is what the tables say."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -48,7 +47,7 @@ def resolve(environment: Environment, asked: str) -> Resolution:
 def understood(asked: str) -> tuple[str, Known, SpecifierSet]:
     """Name, facts and wanted versions out of a requirement."""
     try:
-        requirement = Requirement(re.sub(r"^flash-attn-2(?![\w.-])", "flash-attn", asked.strip()))
+        requirement = Requirement(asked)
     except InvalidRequirement as error:
         raise UnknownPackage(f"{asked!r} is not a package: {str(error).splitlines()[0]}") from error
     package, known = named(requirement.name)
