@@ -166,6 +166,22 @@ def test_an_unknown_gpu_is_a_caution_not_a_reason():
     assert "compute capability could not be read" in found.chosen.cautions[0]
 
 
+def known_by_metadata(version: str) -> Environment:
+    """A torch whose own files cannot be read."""
+    package = Package(name="torch", version=version)
+    return msgspec.structs.replace(environment(), torch=None, packages={"torch": package})
+
+
+def test_a_torch_known_by_its_metadata_only():
+    found = resolve(known_by_metadata("2.8.0"), "flash-attn")
+    assert found.verdict == "fits"
+    assert found.chosen is not None
+    assert "CUDA that torch 2.8.0 was built for could not be read" in found.chosen.cautions[0]
+    assert resolve(known_by_metadata("2.8.0+cu128"), "flash-attn").chosen.cautions == ()
+    assert "2.8.0+cpu is built without CUDA" in resolve(known_by_metadata("2.8.0+cpu"), "flash-attn").summary
+    assert resolve(known_by_metadata("not a version"), "flash-attn").summary.startswith("no torch is here")
+
+
 def test_all_that_were_considered_are_listed_the_nearest_first():
     found = resolve(environment("2.13.0+cu130"), "flash-attn")
     counts = [len(candidate.rejections) for candidate in found.candidates]

@@ -34,7 +34,7 @@ def alternatives(package: str, environment: Environment, here: Here, known: Know
         return
     if here.torch_lacks:
         return
-    if here.cuda is None or not here.has_gpu:
+    if here.is_without_cuda or not here.has_gpu:
         yield Way(
             kind="torch",
             title="torch's scaled_dot_product_attention, which has a flash kernel for CPUs",
@@ -53,7 +53,7 @@ def alternatives(package: str, environment: Environment, here: Here, known: Know
                 "code": f'from_pretrained(..., attn_implementation="{known.hub.repository}")',
             },
             cost="loads compiled code from the network at run time, built for the newest releases of torch; "
-            f"whether there is a build for torch {here.torch_minor} with CUDA {here.cuda} was not verified",
+            f"whether there is a build for torch {here.torch_minor} and its CUDA was not verified",
             sources=known.hub.sources,
         )
 

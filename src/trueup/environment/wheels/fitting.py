@@ -41,6 +41,9 @@ def cautions(wheel: Wheel, here: Here, known: Known) -> Iterator[str]:
         yield f"torch {here.torch} is no final release; the wheel was built with {wheel.torch}"
     if here.has_gpu and not here.capabilities:
         yield f"the GPU's compute capability could not be read; the wheel holds code for {', '.join(wheel.gpu_code)}"
+    if not here.cuda_is_known:
+        wanted = wheel.label.cuda_major
+        yield f"the CUDA that torch {here.torch} was built for could not be read; this wheel is for {wanted}"
     if here.glibc is None:
         yield "the version of glibc could not be read"
     built_on, asks = _glibc_of(wheel, known)
@@ -89,7 +92,7 @@ def _torch(wheel: Wheel, here: Here, known: Known) -> Iterator[Rejection]:
 
 def _cuda(wheel: Wheel, here: Here, known: Known) -> Iterator[Rejection]:
     wanted = f"CUDA {wheel.label.cuda_major}"
-    if here.torch is None:
+    if here.torch is None or not here.cuda_is_known:
         return
     if here.cuda is None:
         what = "ROCm" if here.rocm else "no CUDA"

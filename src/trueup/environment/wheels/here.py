@@ -11,6 +11,7 @@ from trueup.environment.wheels.torch_release import default_string_abi
 from trueup.schema.environment import Environment
 
 CAPABILITY = re.compile(r"(\d+)\.(\d+)")
+LOCAL = re.compile(r"cu(\d+)(\d)")
 CPYTHON = re.compile(r"cp(\d)(\d+)t?")
 CODE = re.compile(r"(?P<kind>sm|compute)_(?P<number>\d+)(?P<suffix>[af]?)")
 
@@ -24,7 +25,7 @@ class Here:
     torch: Version | None
     """None when torch is not installed or its version cannot be read."""
     cuda: Version | None
-    """That torch was built for; None for a torch without CUDA."""
+    """That torch was built for; None for a torch without CUDA, and where `cuda_is_known` is False."""
     string_abi: str | None
     system: str
     machine: str | None
@@ -33,6 +34,8 @@ class Here:
     has_gpu: bool
     driver_cuda: Version | None
     rocm: bool = False
+    cuda_is_known: bool = True
+    """False for a torch of which only the metadata could be read, and that does not tell."""
     torch_lacks: tuple[tuple[int, int], ...] = ()
     """GPUs for which torch itself holds no code: nothing that is built on it runs there."""
 
@@ -49,6 +52,7 @@ class Here:
     def in_words(self) -> dict[str, str]:
         """Each fact as it is compared."""
         cuda = "ROCm" if self.rocm else "without CUDA" if self.cuda is None else f"CUDA {self.cuda}"
+        cuda = cuda if self.cuda_is_known else "CUDA not known"
         return {
             "python": self.python or "not known",
             "torch": "none" if self.torch is None else f"{self.torch} ({cuda}, {self.string_abi} string ABI)",
@@ -65,7 +69,7 @@ def here_of(environment: Environment) -> Here:
     torch = environment.torch
     package = environment.packages.get("torch")
     version = _version(torch.version if torch is not None else package.version if package is not None else None)
-    cuda = _version(torch.cuda) if torch is not None else None
+    cuda = _version(torch.cuda if torch is not None else None if version is None else _cuda_of(version))
     machine = environment.machine
     build = None if cuda is None else f"{cuda.major}{cuda.minor}"
     string_abi = torch.string_abi if torch is not None else None
@@ -87,12 +91,19 @@ def here_of(environment: Environment) -> Here:
         has_gpu=bool(environment.gpus),
         driver_cuda=_version(environment.driver_cuda),
         rocm=torch is not None and torch.hip is not None,
+        cuda_is_known=torch is not None or version is None or version.local is not None,
         torch_lacks=tuple(
             each
             for each in capabilities
             if codes and not any(runs(code, each) or compiles(code, each) for code in codes)
         ),
     )
+
+
+def _cuda_of(torch: Version) -> str | None:
+    """`12.8` from `2.8.0+cu128`: the local version of the builds on torch's own index."""
+    found = LOCAL.fullmatch(torch.local or "")
+    return None if found is None else f"{found[1]}.{found[2]}"
 
 
 def python_of(tag: str) -> Version | None:
