@@ -49,6 +49,11 @@ class Here:
         """`linux_x86_64`"""
         return None if self.machine is None else f"{self.system}_{self.machine}"
 
+    @property
+    def is_without_cuda(self) -> bool:
+        """There is a torch, and it is known to be built without CUDA."""
+        return self.torch is not None and self.cuda is None and self.cuda_is_known
+
     def in_words(self) -> dict[str, str]:
         """Each fact as it is compared."""
         cuda = "ROCm" if self.rocm else "without CUDA" if self.cuda is None else f"CUDA {self.cuda}"

@@ -104,11 +104,7 @@ def _blocked(known: Known, here: Here, wheels: list[Wheel]) -> str | None:
     if here.rocm:
         return f"the wheels of {known.title} are for CUDA, torch here is built for ROCm"
     if not here.has_gpu:
-        without = (
-            " and torch is built without CUDA"
-            if here.torch is not None and here.cuda is None and here.cuda_is_known
-            else ""
-        )
+        without = " and torch is built without CUDA" if here.is_without_cuda else ""
         return f"no NVIDIA GPU is here{without}: no build of {known.title} can run on this machine"
     codes = {code for wheel in wheels for code in wheel.gpu_code}
     for capability in dict.fromkeys(here.capabilities):
@@ -155,7 +151,7 @@ def _summary(
         return f"no release of {known.title} in the table is {wanted}"
     if here.torch is None:
         return f"no torch is here, so no wheel of {known.title} can be chosen for it"
-    if here.cuda is None and here.cuda_is_known:
+    if here.is_without_cuda:
         return f"no wheel of {known.title} fits: torch {here.torch} is built without CUDA"
     nearest = candidates[0]
     return f"no wheel of {known.title} fits; the nearest: {nearest.file} {nearest.rejections[0].why}"

@@ -109,7 +109,7 @@ def _rejections(known: Known, here: Here) -> Iterator[Rejection]:
         yield Rejection(axis="python", wheel=wanted, here=str(python), why=f"needs Python {wanted}, this is {python}")
     if here.torch is None:
         yield Rejection(axis="torch", wheel="any", here="none", why="needs torch, none is here")
-    elif here.cuda is None and here.cuda_is_known:
+    elif here.is_without_cuda:
         yield Rejection(axis="cuda", wheel="CUDA", here="none", why=f"torch {here.torch} is built without CUDA")
     for capability in dict.fromkeys(here.torch_lacks):
         code = code_of(capability)
