@@ -59,7 +59,7 @@ class Done:
 
 
 def run_jobs(
-    folder: Path, orders: Iterable[Order], *, observed: bool = True, start_in_child: bool = False, timeout: float = 240
+    folder: Path, orders: Iterable[Order], *, observed: bool = True, start_in_child: bool = False, timeout: float = 540
 ) -> dict[str, Done]:
     """Run the jobs one after the other; the names of the orders lead to what is known of them.
 

@@ -15,7 +15,7 @@ PROFILERS = (
     "profile_function_put_back",
 )
 FORKS = ("forks", "workers")
-ORDERS = [Order(name, f"profiling.{name}") for name in PROFILERS + FORKS]
+ORDERS = [Order(name, f"profiling.{name}") for name in (*PROFILERS, *FORKS, "threads")]
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +57,12 @@ def test_samples_give_way_to_the_profiler_of_the_program(observed: dict[str, Don
 @pytest.mark.parametrize("name", FORKS)
 def test_a_fork_costs_no_sample(name: str, observed: dict[str, Done]) -> None:
     assert all(sample["watched"] and sample["recorded"] for sample in observed[name].of("sample"))
+
+
+def test_threads_that_train_at_once_are_not_harmed(plain: dict[str, Done], observed: dict[str, Done]) -> None:
+    done = observed["threads"]
+    assert (done.exits, done.result) == ((0,), plain["threads"].result)
+    assert done.of("observer-off") == []
 
 
 def test_children_are_clean(plain: dict[str, Done], observed: dict[str, Done]) -> None:

@@ -4,6 +4,7 @@ import cProfile
 import os
 import pstats
 import sys
+import threading
 
 import models
 import torch
@@ -122,6 +123,33 @@ def forks():
         os.waitpid(child, 0)
         told.append(os.read(receive, 1000).decode())
     return losses, told
+
+
+def threads():
+    """Two threads train, each a model of its own; one of them forks."""
+    models_and_optimizers = [job(), job()]
+    losses = {}
+
+    def train(place):
+        random = torch.Generator().manual_seed(place)
+        model, optimizer = models_and_optimizers[place]
+        for _ in range(STEPS):
+            loss = models.loss_of(model, torch.randint(0, 16, (2, 7), generator=random))
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.setdefault(place, []).append(float(loss.detach()).hex())
+            if place:
+                child = os.fork()
+                if child == 0:
+                    os._exit(0)
+                os.waitpid(child, 0)
+
+    other = threading.Thread(target=train, args=(1,))
+    other.start()
+    train(0)
+    other.join()
+    return losses[0], losses[1]
 
 
 class Rows(torch.utils.data.Dataset):

@@ -58,8 +58,7 @@ class Recorder:
         self.pause()
 
     def stop(self) -> None:
-        if self._profile is not None:
-            self._finish()
+        self.pause()
 
     def read(self) -> Operators | None:
         """The operators of the whole step; None when a part is missing."""

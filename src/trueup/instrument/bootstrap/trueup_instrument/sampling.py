@@ -6,6 +6,7 @@ see the step through one window (frames, operators, parameters) and add their pa
 
 from __future__ import annotations
 
+import threading
 import time
 
 from trueup_instrument import frames, modules, operators, recorder
@@ -41,6 +42,8 @@ class Sampler:
 
     def step_ended(self, step: int, length: int | None) -> None:
         """At each step's end: close the sample that spanned it, and open the next one if it is due."""
+        if self.sample is not None and not self.sample.is_here():
+            return  # another thread trains as well
         began = time.perf_counter()
         compiles = self.session.compile_activity
         quiet = compiles == self._compiles_seen
@@ -140,9 +143,14 @@ class Sample:
         self.recorder = recorder.Recorder()
         self.recording = self._guard("operators", self.recorder.start)()
         self.ended = False
+        self.thread = threading.get_ident()
         self.started = time.perf_counter()
         self.seconds = 0.0
         self.operators = operators.Operators([])
+
+    def is_here(self) -> bool:
+        """Whether this is the thread whose step is looked at."""
+        return self.thread == threading.get_ident()
 
     def gradients_ready(self, optimizer: Any) -> None:
         began = time.perf_counter()
@@ -159,7 +167,7 @@ class Sample:
 
     def pause(self) -> None:
         """Switch everything off until `resume`."""
-        if self.ended:
+        if self.ended or not self.is_here():
             return
         if self.watching:
             self._guard("frames", self.watch.stop)()
@@ -167,7 +175,7 @@ class Sample:
             self._guard("operators", self.recorder.pause)()
 
     def resume(self) -> None:
-        if self.ended:
+        if self.ended or not self.is_here():
             return
         if self.watching:
             self.watching = self._guard("frames", self.watch.start)()
