@@ -1,13 +1,17 @@
 """Make `src/trueup/environment/wheels/data/published.json`: which wheels a project attached to its releases.
 
-    python scripts/publish_matrix.py flash-attn=PATH causal-conv1d=PATH mamba-ssm=PATH
+    python scripts/publish_matrix.py flash-attn=PATH causal-conv1d=PATH mamba-ssm=PATH xformers=PATH
 
 Each PATH is a git clone (bare or not) with tags: https://github.com/Dao-AILab/flash-attention,
-https://github.com/Dao-AILab/causal-conv1d, https://github.com/state-spaces/mamba. Nothing is downloaded.
+https://github.com/Dao-AILab/causal-conv1d, https://github.com/state-spaces/mamba,
+https://github.com/facebookresearch/xformers. Nothing is downloaded.
 
 The wheels of such a project are the product of the matrix in the workflow that its tag carries: Python x torch x CUDA x
 C++ ABI x runner image, less the exclusions. Read with it are the CUDA builds of torch that the workflow chooses from
 (which decide the ABI that a wheel labelled FALSE really has) and, from `setup.py`, the GPU code that nvcc is asked for.
+
+xformers publishes on torch's own index instead, each release for one torch: of it the torch, the CUDA builds and the
+Pythons are read.
 
 What this cannot see: a job of the matrix that failed or ran out of time, and wheels that were attached to a release
 later by hand. Those that are known stand, with their source, in `data/packages.toml`.
@@ -21,6 +25,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +39,9 @@ PROJECTS = {
     "mamba-ssm": ("https://github.com/state-spaces/mamba", "v1.0.0"),
 }
 """Package → repository, first tag whose wheels carry the C++ ABI in their name."""
+PINNED = {"xformers": ("https://github.com/facebookresearch/xformers", "v0.0.28")}
+"""Package → repository, first tag whose workflow has the shape that is read here."""
+
 WORKFLOWS = (".github/workflows/publish.yml", ".github/workflows/publish.yaml")
 SHARED = ".github/workflows/_build.yml"
 AXES = {"python-version": "python", "torch-version": "torch", "cuda-version": "cuda", "cxx11_abi": "abi", "os": "image"}
@@ -45,40 +53,51 @@ https://github.com/actions/runner-images/issues/11101."""
 GENCODE = re.compile(r"arch=compute_\d+a?,code=(?P<code>sm_\d+a?)")
 CONDITION = re.compile(r"""bare_metal_version\s*(?P<sign><=|>=|<|>)\s*Version\(["'](?P<version>[\d.]+)["']\)""")
 BUILDS = re.compile(r"\{\s*(?:'\d+\.\d+'\s*:\s*(?:\d+|\[[\d, ]+\])\s*,?\s*)+\}")
+TORCH_REQUIREMENT = re.compile(r"^torch\s*(?P<specifier>[<>=!~][^;#\n]*)$", re.MULTILINE)
 LABEL = re.compile(r"tmpname=cu\$\{(?P<variable>\w+)\}")
 PYTHONS = re.compile(r"""python_requires\s*=\s*["'](?P<specifier>[^"']+)["']""")
 
 
 def main(arguments: list[str]) -> None:
     """Read each clone that was named and write the table."""
-    projects = {}
+    projects, pinned = {}, {}
     for argument in arguments:
         package, _, folder = argument.partition("=")
-        repository, first = PROJECTS[package]
-        projects[package] = project(Path(folder), repository, Version(first))
-        print(package, len(projects[package]["releases"]), "releases", file=sys.stderr)
+        if package in PINNED:
+            repository, first = PINNED[package]
+            pinned[package] = project(Path(folder), repository, Version(first), pinned_release)
+        else:
+            repository, first = PROJECTS[package]
+            projects[package] = project(Path(folder), repository, Version(first), release)
     table = {
         "made": datetime.date.today().isoformat(),
         "by": "scripts/publish_matrix.py",
         "projects": projects,
+        "pinned": pinned,
     }
     OUTPUT.write_text(written(table))
 
 
 def written(table: dict[str, Any]) -> str:
     """JSON with one release a line: small, and a new release is one new line in a difference."""
+    sections = ", ".join(f'"{section}": {{\n{_section(table[section])}\n}}' for section in ("projects", "pinned"))
+    return f'{{"made": "{table["made"]}", "by": "{table["by"]}", {sections}}}\n'
+
+
+def _section(projects: dict[str, Any]) -> str:
     lines = []
-    for package, found in table["projects"].items():
+    for package, found in projects.items():
         releases = ",\n".join(json.dumps(each) for each in found["releases"])
         head = json.dumps({name: value for name, value in found.items() if name != "releases"})
         lines.append(f'{json.dumps(package)}: {head[:-1]}, "releases": [\n{releases}\n]}}')
-    projects = ",\n".join(lines)
-    return f'{{"made": "{table["made"]}", "by": "{table["by"]}", "projects": {{\n{projects}\n}}}}\n'
+    return ",\n".join(lines)
 
 
-def project(folder: Path, repository: str, first: Version) -> dict[str, Any]:
+def project(
+    folder: Path, repository: str, first: Version, read: Callable[[Path, str], dict[str, Any] | None]
+) -> dict[str, Any]:
     """All releases of one project, the newest first."""
-    releases = [found for tag in _tags(folder, first) if (found := release(folder, tag)) is not None]
+    releases = [found for tag in _tags(folder, first) if (found := read(folder, tag)) is not None]
     seen = _git(folder, "log", "-1", "--format=%cs %H", "HEAD").split()
     return {"repository": repository, "seen": seen[0], "commit": seen[1], "releases": releases}
 
@@ -110,6 +129,33 @@ def release(folder: Path, tag: str) -> dict[str, Any] | None:
         "gpu_code": gpu_code(setup),
         "requires_python": pythons["specifier"] if pythons else None,
     }
+
+
+def pinned_release(folder: Path, tag: str) -> dict[str, Any] | None:
+    """What one tag of a project says whose workflow makes its matrix with a few lines of Python."""
+    workflow = _shown(folder, tag, ".github/workflows/wheels.yml")
+    torch, builds, pythons = (
+        _listed(workflow, name) for name in ("torch_version in", "CU_VERSIONS =", "PY_VERSIONS =")
+    )
+    if not torch or not builds:
+        return None
+    date, commit = _git(folder, "log", "-1", "--format=%cs %H", tag).split()
+    is_exact = "torch == " in _shown(folder, tag, ".github/workflows/wheels_build.yml")
+    asked = TORCH_REQUIREMENT.search(_shown(folder, tag, "requirements.txt"))
+    return {
+        "version": tag.removeprefix("v"),
+        "date": date,
+        "commit": commit,
+        "torch": f"=={torch[-1]}" if is_exact or asked is None else asked["specifier"].replace(" ", ""),
+        "builds": builds,
+        "pythons": pythons,
+    }
+
+
+def _listed(workflow: str, name: str) -> list[str]:
+    """The literal list behind a name; empty without one."""
+    found = re.search(re.escape(name) + r"\s*(\[[^\]]*\])", workflow)
+    return [] if found is None else list(map(str, ast.literal_eval(found[1])))
 
 
 def matrix_of(workflow: str) -> dict[str, Any] | None:

@@ -19,6 +19,17 @@ RELEASED = [name for name, known in packages().items() if known.kind == "release
 
 def test_the_tables_know_the_same_packages():
     assert sorted(table().projects) == sorted(RELEASED)
+    assert list(table().pinned) == [name for name, known in packages().items() if known.kind == "pinned"]
+
+
+def test_releases_for_one_torch_are_in_order_and_whole():
+    for project in table().pinned.values():
+        versions = [Version(release.version) for release in project.releases]
+        assert versions == sorted(set(versions), reverse=True)
+        for release in project.releases:
+            assert len(SpecifierSet(release.torch)) == 1
+            assert release.builds
+            assert all(re.fullmatch(r"1\d\d", build) for build in release.builds)
 
 
 def test_the_table_says_when_and_from_what_it_was_made():

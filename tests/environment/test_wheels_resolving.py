@@ -91,6 +91,10 @@ NEWEST = "2.8.3.post1"
             name("2.3.2.post1", "cu13torch2.10cxx11abiTRUE", package="mamba_ssm"),
         ),
         (environment("2.13.0+cu130"), "flash-attn-4", "flash_attn_4-4.0.0b27-py3-none-any.whl"),
+        (environment("2.9.1+cu128"), "xformers", "xformers==0.0.33.post2 (cu128)"),
+        (environment("2.8.0+cu128"), "xformers", "xformers==0.0.32.post2 (cu128)"),
+        (environment("2.6.0+cu124"), "xformers", "xformers==0.0.29.post3 (cu124)"),
+        (environment("2.13.0+cu130", "cp313t"), "xformers", "xformers==0.0.35 (cu130)"),
     ],
 )
 def test_the_wheel_that_fits(here, asked, chosen):
@@ -143,6 +147,9 @@ def test_why_a_wheel_is_not_it(here, file, reasons):
         (environment(gpu="7.5"), "flash-attn-4", "cannot-run-here", "no kernels for sm_75"),
         (environment(python="cp39"), "flash-attn-4", "no-wheel", "needs Python >=3.10, this is 3.9"),
         (environment("2.13.0+cpu"), "fa4", "no-wheel", "2.13.0+cpu is built without CUDA"),
+        (environment("2.6.0+cu124", "cp313"), "xformers", "no-wheel", "no release of xFormers is for what is here"),
+        (environment(machine="aarch64"), "xformers", "no-wheel", "no release of xFormers is for what is here"),
+        (environment(gpu=""), "xformers", "cannot-run-here", "no NVIDIA GPU is here"),
         (environment(), "flash-attn>=3", "no-wheel", "no release of FlashAttention 2 in the table is >=3"),
     ],
 )
@@ -242,6 +249,17 @@ def test_another_torch_has_code_for_the_gpu_and_a_cuda_that_the_driver_supports(
     assert resolve(environment(python="cp314"), "flash-attn").ways[0].kind == "source"
 
 
+def test_another_torch_for_a_package_on_its_index():
+    found = resolve(environment("2.6.0+cu124", "cp313", gpu="12.0", driver="12.8"), "xformers")
+    assert found.ways[0].commands["uv"] == (
+        "uv pip install --python /env/bin/python --index-url https://download.pytorch.org/whl/cu128 "
+        "torch==2.7.1 xformers==0.0.31.post1"
+    )
+    rejected = {candidate.file: axes(candidate) for candidate in found.candidates}
+    assert rejected["xformers==0.0.29.post3 (cu124)"] == {"python"}
+    assert rejected["xformers==0.0.31.post1 (cu118)"] == {"torch", "cuda"}
+
+
 def test_a_build_from_source():
     here = environment(
         "2.13.0+cu130",
@@ -301,6 +319,10 @@ def test_a_pinned_version_is_built_in_that_version():
     [
         (environment(), "flash-attn", ["wheel"]),
         (environment(gpu=""), "flash-attn", ["elsewhere", "torch"]),
+        (environment("2.6.0+cu124", "cp313"), "xformers", ["another-torch"]),
+        (environment("2.13.0+cpu"), "xformers", ["another-torch"]),
+        (environment(machine="aarch64"), "xformers", []),
+        (environment(gpu=""), "xformers", ["elsewhere"]),
         (environment("2.13.0+cpu", gpu=""), "flash-attn", ["torch"]),
         (environment("2.13.0+cpu"), "flash-attn", ["another-torch", "torch"]),
         (environment("2.13.0+cu130"), "flash-attn", ["another-torch", "source", "torch", "hub"]),

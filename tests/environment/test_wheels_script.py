@@ -97,6 +97,19 @@ def test_gpu_code_with_the_conditions_it_stands_under(script):
     ]
 
 
+def test_a_release_for_one_torch(script, tmp_path):
+    steps = tmp_path / ".github" / "workflows"
+    steps.mkdir(parents=True)
+    matrix = "CU_VERSIONS = ['126', '128']\nfor torch_version in ['2.9.1']:\nPY_VERSIONS = ['3.9', '3.10']\n"
+    (steps / "wheels.yml").write_text(matrix)
+    (steps / "wheels_build.yml").write_text('echo "torch == ${{ inputs.torch_version }}"\n')
+    (tmp_path / "requirements.txt").write_text("torch >= 2.9\nnumpy\n")
+    folder = clone(tmp_path, {"v1.0.0": ("2025-01-01", "jobs: {}")})
+    found = script.pinned_release(folder, "v1.0.0")
+    assert (found["torch"], found["builds"], found["pythons"]) == ("==2.9.1", ["126", "128"], ["3.9", "3.10"])
+    assert script.pinned_release(folder, "no-such-tag") is None
+
+
 def clone(folder: Path, tags: dict[str, tuple[str, str]]) -> Path:
     """A repository with one commit a tag, each with its own workflow and day."""
 
@@ -112,7 +125,7 @@ def clone(folder: Path, tags: dict[str, tuple[str, str]]) -> Path:
         subprocess.run(["git", "-C", folder, *identity, *arguments], check=True, capture_output=True, env=environment)
 
     git("init")
-    (folder / ".github" / "workflows").mkdir(parents=True)
+    (folder / ".github" / "workflows").mkdir(parents=True, exist_ok=True)
     for tag, (day, workflow) in tags.items():
         (folder / ".github" / "workflows" / "publish.yaml").write_text(workflow)
         (folder / "setup.py").write_text(SETUP)
@@ -127,7 +140,7 @@ def test_a_repository(script, tmp_path):
     days = {"v0.9.0": "2025-01-01", "v1.9.0": "2025-02-01", "v1.10.0": "2025-05-01", "v1.10.1": "2025-06-01"}
     tags = {tag: (day, WORKFLOW if tag == "v1.10.1" else old) for tag, day in days.items()}
     tags["v2.0.0"] = ("2025-07-01", "jobs: {}")
-    found = script.project(clone(tmp_path, tags), "https://example.org/x", script.Version("1.0"))
+    found = script.project(clone(tmp_path, tags), "https://example.org/x", script.Version("1.0"), script.release)
     # v1.10.0 asks for a runner that was gone, v2.0.0 has no matrix, v0.9.0 is older than what was asked for
     assert [(each["version"], each["date"]) for each in found["releases"]] == [
         ("1.10.1", "2025-06-01"),
@@ -144,8 +157,11 @@ def test_what_is_written_is_read_by_the_tool(script, tmp_path):
     from trueup.environment.wheels.matrix import Table
 
     found = script.project(
-        clone(tmp_path, {"v1.0": ("2025-01-01", WORKFLOW)}), "https://example.org/x", script.Version("1.0")
+        clone(tmp_path, {"v1.0": ("2025-01-01", WORKFLOW)}),
+        "https://example.org/x",
+        script.Version("1.0"),
+        script.release,
     )
-    text = script.written({"made": "2026-01-01", "by": "a test", "projects": {"x": found}})
+    text = script.written({"made": "2026-01-01", "by": "a test", "projects": {"x": found}, "pinned": {}})
     (release,) = msgspec.json.decode(text, type=Table).projects["x"].releases
     assert len(list(release.cells())) == 2 * 2 * 1 * 2 * 2 - 2 * 1 * 1 * 2

@@ -12,7 +12,11 @@ from trueup.cli.exits import FINDINGS
 from trueup.cli.output import format_option, is_coloured, save, width_of, write
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trueup.schema.diagnosis import Diagnosis
+    from trueup.schema.environment import Environment
+    from trueup.schema.wheels import Resolution
 
 
 @click.command(short_help="Find what does not fit together in an environment, importing none of it.")
@@ -61,25 +65,34 @@ def diagnosed(python: str | None, folder: str | None, package: str | None = None
     from trueup.environment.collecting import collect
     from trueup.environment.host import Host
     from trueup.environment.target import TargetError, target_of
-    from trueup.environment.wheels.knowledge import UnknownPackage
-    from trueup.environment.wheels.resolving import resolve, understood
     from trueup.rules import judge_environment
     from trueup.schema.diagnosis import Diagnosis
 
+    wheels_of = None if package is None else resolver_of(package)
     host = Host()
     try:
-        if package is not None:
-            understood(package)  # a name that is not known is said before anything is read
         target = target_of(host, python=python, folder=folder)
-    except (TargetError, UnknownPackage) as error:
+    except TargetError as error:
         raise click.UsageError(str(error)) from error
     facts = collect(target, host)
     return Diagnosis(
         facts=facts,
         findings=judge_environment(facts),
-        wheels=None if package is None else resolve(facts, package),
+        wheels=None if wheels_of is None else wheels_of(facts),
         trueup_version=__version__,
     )
+
+
+def resolver_of(package: str) -> Callable[[Environment], Resolution]:
+    """What answers for a package; a name that is not known is said before anything is read."""
+    from trueup.environment.wheels.knowledge import UnknownPackage
+    from trueup.environment.wheels.resolving import resolve, understood
+
+    try:
+        understood(package)
+    except UnknownPackage as error:
+        raise click.UsageError(str(error)) from error
+    return lambda facts: resolve(facts, package)
 
 
 def presentation(diagnosis: Diagnosis, shape: str) -> str:

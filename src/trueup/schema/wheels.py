@@ -28,6 +28,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """A wheel that was considered."""
 
     file: str
+    """Name of the file; for what lies on an index the requirement and its build: `xformers==0.0.34 (cu128)`."""
     url: str
     version: str
     evidence: Evidence = "workflow"

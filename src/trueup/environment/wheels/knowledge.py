@@ -11,8 +11,9 @@ import msgspec
 
 FACTS = Path(__file__).with_name("data") / "packages.toml"
 
-Kind = Literal["released", "source", "pure"]
-"""Wheels attached to releases; no wheels upstream; one wheel for all, compiled on first use."""
+Kind = Literal["released", "pinned", "source", "pure"]
+"""Wheels attached to releases; one torch a release, on torch's own index; no wheels upstream; one wheel for all that is
+compiled on first use."""
 
 
 class UnknownPackage(LookupError):

@@ -67,10 +67,32 @@ class Project(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The newest first."""
 
 
+class PinnedRelease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A release for one torch, on torch's own index."""
+
+    version: str
+    date: str
+    commit: str
+    torch: str
+    """`==2.9.1`"""
+    builds: tuple[str, ...]
+    """CUDA builds: `128`."""
+    pythons: tuple[str, ...]
+    """Empty for wheels that serve every Python from 3.9 on."""
+
+
+class PinnedProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    repository: str
+    seen: str
+    commit: str
+    releases: tuple[PinnedRelease, ...]
+
+
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     made: str
     by: str
     projects: dict[str, Project]
+    pinned: dict[str, PinnedProject] = {}
 
 
 @dataclass(frozen=True)

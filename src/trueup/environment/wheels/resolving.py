@@ -19,6 +19,7 @@ from trueup.environment.wheels.fitting import candidate_of
 from trueup.environment.wheels.here import Here, code_of, here_of, python_of, runs
 from trueup.environment.wheels.knowledge import Known, UnknownPackage, named
 from trueup.environment.wheels.matrix import Wheel, table
+from trueup.environment.wheels.pinned import resolve_pinned
 from trueup.environment.wheels.source_build import source_build
 from trueup.environment.wheels.torch_release import SOURCES as ABI_SOURCES
 from trueup.environment.wheels.unmatrixed import resolve_pure, resolve_source
@@ -37,6 +38,8 @@ def resolve(environment: Environment, asked: str) -> Resolution:
     here = here_of(environment)
     if known.kind == "pure":
         found = resolve_pure(package, known, environment, here, asked)
+    elif known.kind == "pinned":
+        found = resolve_pinned(package, known, environment, here, asked, wanted)
     elif known.kind == "source":
         found = resolve_source(package, known, environment, here, asked)
     else:
