@@ -1,6 +1,6 @@
 """Train a small Llama on the topics of Python's own help: FSDP2 over two ranks, each block compiled.
 
-    torchrun --nproc-per-node 2 examples/finetune.py
+Launch it with `torchrun --nproc-per-node 2 examples/finetune.py`.
 """
 
 import argparse
