@@ -233,6 +233,7 @@ def test_another_torch_says_what_it_moves():
         "/env/bin/python -m pip install --index-url https://download.pytorch.org/whl/cu130 torch==2.10.0 && "
         "/env/bin/python -m pip install https://github.com/Dao-AILab/flash-attention/releases/download/v2.8.3/"
     )
+    assert "known from public reports only" in way.cost
     assert way.moves == (
         "torch 2.13.0+cu130 → 2.10.0",
         "torchvision 0.28.0 → the one that belongs to torch 2.10.0",
@@ -273,7 +274,7 @@ def test_a_build_from_source():
         "/env/bin/python -m pip install --no-build-isolation --no-cache-dir flash-attn"
     )
     assert way.missing == (
-        "nvcc of CUDA 13 (torch here has 13.0), at least 12.0: /usr/bin/nvcc is 12.4",
+        "nvcc of CUDA 13 (torch here has 13.0): /usr/bin/nvcc is 12.4",
         "ninja: /env/bin/python -m pip install ninja; without ninja one file is compiled at a time, for hours",
     )
     assert way.minutes is not None
@@ -305,7 +306,13 @@ def test_a_torch_whose_headers_the_released_sources_cannot_compile():
     (way,) = (way for way in ways if way.kind == "source")
     assert way.commands["uv"].endswith("'flash-attn @ git+https://github.com/Dao-AILab/flash-attention'")
     assert "FLASH_ATTN_CUDA_ARCHS=120 " in way.commands["uv"]
-    assert "at least 12.8" in way.missing[0]
+    assert way.missing[0] == "nvcc of CUDA 13 (torch here has 13.0): none found"
+
+
+def test_blackwell_needs_a_compiler_that_knows_it():
+    ways = resolve(environment(python="cp314", gpu="12.0"), "flash-attn").ways
+    (way,) = (way for way in ways if way.kind == "source")
+    assert way.missing[0] == "nvcc of CUDA 12 (torch here has 12.8), at least 12.8: none found"
 
 
 def test_a_pinned_version_is_built_in_that_version():

@@ -65,9 +65,7 @@ def _torch_own(here: Here) -> Way:
             f"torch's scaled_dot_product_attention with the memory-efficient kernel, as {code_of(oldest)} has no flash"
         )
     elif oldest[0] in (9, 10):
-        title = (
-            "torch's scaled_dot_product_attention: its FlashAttention 2 kernel, or cuDNN's, often the faster one here"
-        )
+        title = "torch's scaled_dot_product_attention: its FlashAttention 2 kernel, or cuDNN's"
     else:
         title = "torch's scaled_dot_product_attention with its own FlashAttention 2 kernel"
     cost = [

@@ -9,7 +9,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
 from trueup.environment.wheels import commands
-from trueup.environment.wheels.fitting import rejections
+from trueup.environment.wheels.fitting import cautions, rejections
 from trueup.environment.wheels.here import Here
 from trueup.environment.wheels.knowledge import Known
 from trueup.environment.wheels.matrix import Wheel
@@ -35,12 +35,17 @@ def another_torch(environment: Environment, here: Here, known: Known, wheels: It
         f"for which there is {chosen.name}",
         commands=commands.then(torch, commands.install(environment, [chosen.url])),
         moves=tuple(_moves(environment, here, Version(chosen.torch))),
-        cost="everything else that is compiled against torch must be installed anew for the other torch",
+        cost="; ".join(
+            (
+                "everything else that is compiled against torch must be installed anew for the other torch",
+                *cautions(chosen, _with_torch_of(chosen, here), known),
+            )
+        ),
     )
 
 
 def _would_fit(wheel: Wheel, here: Here, known: Known) -> bool:
-    """With the very build of torch that the wheel was built with."""
+    """With its own torch, when the driver and the GPU allow that torch."""
     build = wheel.torch_build
     if build is None or here.rocm:
         return False
@@ -49,14 +54,21 @@ def _would_fit(wheel: Wheel, here: Here, known: Known) -> bool:
         return False
     if any(serves(torch, build, capability) is False for capability in here.capabilities):
         return False
-    there = replace(
+    return not any(True for _ in rejections(wheel, _with_torch_of(wheel, here), known))
+
+
+def _with_torch_of(wheel: Wheel, here: Here) -> Here:
+    """The environment as it would be with the very build of torch that a wheel was built with."""
+    torch, build = Version(wheel.torch), wheel.torch_build
+    assert build is not None
+    return replace(
         here,
         torch=torch,
         cuda=Version(f"{build[:-1]}.{build[-1]}"),
+        cuda_is_known=True,
         string_abi=default_string_abi(torch, build, wheel.machine),
         torch_lacks=(),
     )
-    return not any(True for _ in rejections(wheel, there, known))
 
 
 def _nearness(wheel: Wheel, here: Here) -> tuple[float, bool, bool, Version]:

@@ -105,7 +105,8 @@ def _missing(environment: Environment, here: Here, build: Build) -> Iterator[str
     if build.blackwell_nvcc and any(capability[0] >= 10 for capability in here.capabilities):
         needed = max(needed, Version(build.blackwell_nvcc))
     nvcc = environment.tools.get("nvcc")
-    wanted = f"nvcc of CUDA {here.cuda.major} (torch here has {here.cuda}), at least {needed}"
+    wanted = f"nvcc of CUDA {here.cuda.major} (torch here has {here.cuda})"
+    wanted += f", at least {needed}" if needed.major == here.cuda.major and needed.minor else ""
     version = _version(nvcc.version) if nvcc is not None else None
     if nvcc is None:
         yield f"{wanted}: none found"
