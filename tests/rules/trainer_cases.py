@@ -122,6 +122,22 @@ CASES = [
         severity="error",
     ),
     positive("trainer/tied-weights-broken-by-materialization", "never loaded", training(tied=False)),
+    positive(
+        "trainer/tied-weights-broken-by-materialization",
+        "a model without a configuration, seen coming apart",
+        {
+            "order+": [event("precision", "to", "LM", call="to_empty", come_apart=["embed.weight, head.weight"])],
+            "actual": {"training": {"tied_requested": None, "tied": None, "shared": 0}},
+        },
+    ),
+    negative(
+        "trainer/tied-weights-broken-by-materialization",
+        "tied again afterwards",
+        {
+            "order+": [event("precision", "to", "LM", call="to_empty", come_apart=["embed.weight, head.weight"])],
+            "actual": {"training": {"tied_requested": None, "tied": None, "shared": 1}},
+        },
+    ),
     negative(
         "trainer/tied-weights-broken-by-materialization",
         "an untied model",

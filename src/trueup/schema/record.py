@@ -245,6 +245,8 @@ class Training(msgspec.Struct, frozen=True, kw_only=True):
     """What the model's configuration says about tied input and output embeddings."""
     tied: bool | None = None
     """True when input and output embeddings are one parameter."""
+    shared: int | None = None
+    """Parameters that the model holds under more than one name."""
 
 
 class Actual(msgspec.Struct, frozen=True, kw_only=True):

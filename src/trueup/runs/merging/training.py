@@ -35,6 +35,7 @@ def merged_training(job: Job) -> Training:
         training_mode=truth(steady[-1].get("training_mode")) if steady else None,
         tied_requested=truth(tied.get("config")),
         tied=truth(tied.get("actual")),
+        shared=whole(model.get("shared")),
     )
 
 

@@ -25,6 +25,9 @@ def main():
     for layer in base.model.layers:
         fully_shard(layer)
     fully_shard(model)
+    for name, parameter in model.named_parameters():
+        if "norm" in name:
+            parameter.requires_grad_(True)
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)
     model.train()
     for step in range(10):

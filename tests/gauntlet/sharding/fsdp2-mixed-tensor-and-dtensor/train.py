@@ -1,4 +1,4 @@
-"""FSDP2: a reward head reads the embedding directly, outside of forward."""
+"""FSDP2: the loss is a method of the model, as in many trainers, and forward is never called."""
 
 import torch
 import torch.distributed as dist
@@ -14,14 +14,14 @@ class Net(nn.Module):
         self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(48, 96), nn.GELU(), nn.Linear(96, 48)) for _ in range(3))
         self.head = nn.Linear(48, 64)
 
-    def features(self, ids):
+    def forward(self, ids):
         x = self.embed(ids)
         for block in self.blocks:
             x = x + block(x)
-        return x
+        return self.head(x)
 
-    def forward(self, ids):
-        return self.head(self.features(ids))
+    def loss(self, ids):
+        return F.cross_entropy(Net.forward(self, ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
 
 
 def main():
@@ -34,8 +34,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     for step in range(10):
         ids = torch.randint(0, 64, (4, 17))
-        loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
-        loss = loss + 0.01 * model.features(ids).pow(2).mean()
+        loss = model.loss(ids)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()

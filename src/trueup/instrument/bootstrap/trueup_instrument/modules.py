@@ -115,3 +115,17 @@ def _is_composed(module: Any) -> bool:
 def own_elements(module: Any) -> int:
     """Parameter elements that `module` holds itself, not through its children."""
     return sum(parameter.numel() for parameter in module._parameters.values() if parameter is not None)
+
+
+def shared_parameters(module: Any) -> list[tuple[str, ...]]:
+    """The names of each parameter that `module` holds under more than one: tied weights."""
+    names: dict[int, list[str]] = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    return [tuple(several) for several in names.values() if len(several) > 1]
+
+
+def come_apart(module: Any, shared: list[tuple[str, ...]]) -> list[str]:
+    """Those of `shared`, tied weights of earlier, that are now parameters of their own: `head.weight, embed.weight`."""
+    now = {name: id(parameter) for name, parameter in module.named_parameters(remove_duplicate=False)}
+    return [", ".join(names) for names in shared if len({now.get(name) for name in names}) > 1]

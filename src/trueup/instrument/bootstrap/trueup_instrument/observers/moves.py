@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from trueup_instrument.patching import After
     from trueup_instrument.session import Session
 
+    State = tuple[set[Any], ...]
+
 NAME = "moves"
 CALLS = ("to", "half", "bfloat16", "float", "double", "cuda", "cpu", "to_empty")
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -31,12 +33,15 @@ def _calls(session: Session, say: Announcements, module: ModuleType) -> None:
         patching.around(session, NAME, module.Module, name, _before, _after(say, name), group="moves")
 
 
-def _before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[set[Any], ...] | None:
-    return _state(args[0]) if args and _user_called() else None
+def _before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[State, list[tuple[str, ...]]] | None:
+    return (_state(args[0]), modules.shared_parameters(args[0])) if args and _user_called() else None
 
 
 def _after(say: Announcements, name: str) -> After:
-    def moved(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], was: tuple[set[Any], ...] | None) -> None:
+    def moved(
+        result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: tuple[State, list[tuple[str, ...]]] | None
+    ) -> None:
+        was, shared = seen or ((), [])
         if not was:
             return
         now = _state(args[0])
@@ -50,12 +55,13 @@ def _after(say: Announcements, name: str) -> After:
                 device=_one(now[1]),
                 dtype_before=_one(was[0]),
                 device_before=_one(was[1]),
+                come_apart=modules.come_apart(args[0], shared),
             )
 
     return moved
 
 
-def _state(module: Any) -> tuple[set[Any], ...]:
+def _state(module: Any) -> State:
     """(dtypes, devices) of the parameters; empty when there are none."""
     dtypes, devices = set(), set()
     for parameter in module.parameters():

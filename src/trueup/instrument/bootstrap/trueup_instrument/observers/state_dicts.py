@@ -26,7 +26,11 @@ def attach(session: Session) -> None:
 def _loading(session: Session, say: Announcements, module: ModuleType) -> None:
     arguments = patching.arguments_of(module.Module.load_state_dict)
 
-    def loaded(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, ...]]:
+        """`assign=True` puts a parameter of its own under each name."""
+        return modules.shared_parameters(args[0]) if arguments(args, kwargs).get("assign") else []
+
+    def loaded(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], shared: list[tuple[str, ...]]) -> None:
         if result is None or not hasattr(result, "missing_keys"):
             return
         _tell(
@@ -35,10 +39,11 @@ def _loading(session: Session, say: Announcements, module: ModuleType) -> None:
             result.missing_keys,
             result.unexpected_keys,
             strict=arguments(args, kwargs).get("strict"),
+            come_apart=modules.come_apart(args[0], shared or []),
             by=calling_library(),
         )
 
-    patching.around(session, NAME, module.Module, "load_state_dict", after=loaded, group="load_state_dict")
+    patching.around(session, NAME, module.Module, "load_state_dict", before, loaded, group="load_state_dict")
 
 
 def _pretrained(session: Session, say: Announcements, module: ModuleType) -> None:

@@ -39,6 +39,7 @@ def describe(session: Session) -> dict[str, Any] | None:
         "optimizer": _optimizer(own, held, names, session),
         "compile_entries": sum(_is_entry(module) for root in roots for module in root.modules()),
         "tied": _tied(roots),
+        "shared": sum(len(modules.shared_parameters(root)) for root in roots),
         "devices": _devices(own),
         "checkpointing": any(getattr(m, "gradient_checkpointing", False) for root in roots for m in root.modules()),
     }
