@@ -13,16 +13,19 @@ LIBRARIES := transformers==5.24.0 accelerate==1.15.0 peft==0.21.2
 # Tests that hold in an environment without torch.
 BASE_TESTS := tests/cli tests/reports tests/schema tests/layering
 
-.PHONY: demo test test-base bench lint format docs clean
+.PHONY: demo test test-base gauntlet bench lint format docs clean
 
 demo: $(STACK)
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/trueup run -- torchrun --nproc-per-node 2 examples/finetune.py
 
 test: lint $(STACK)
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n 2
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-base: lint
 	$(BIN)/python -m pytest -n 2 $(BASE_TESTS)
+
+gauntlet: $(STACK)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n 2 tests/test_gauntlet.py
 
 bench: $(STACK)
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m benchmarks

@@ -1,0 +1,97 @@
+"""The gauntlet: broken training jobs, whose fault must be found first, and the same jobs mended, which must be clean.
+
+A case that bears the name of its rule is run by `make test`; its variants (other libraries, other ways to write the
+same fault) are marked slow and run by `make gauntlet`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+FOLDER = Path(__file__).parent / "gauntlet"
+ANSWERS = ("expect.yaml", "fixed.py", "launch_fixed")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One folder of the gauntlet."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return f"{self.folder.parent.name}/{self.folder.name}"
+
+    @property
+    def expect(self) -> dict[str, Any]:
+        expected: dict[str, Any] = yaml.safe_load((self.folder / "expect.yaml").read_text())
+        return expected
+
+    @property
+    def rules(self) -> set[str]:
+        """The ids that name the fault."""
+        return {self.expect["rule"], *self.expect["accept"]}
+
+    @property
+    def is_variant(self) -> bool:
+        return self.name != self.expect["rule"]
+
+    def launch(self, fixed: bool) -> str:
+        if fixed and (self.folder / "launch_fixed").exists():
+            return (self.folder / "launch_fixed").read_text().strip()
+        command = (self.folder / "launch").read_text().strip()
+        return command.replace("train.py", "fixed.py") if fixed else command
+
+    def run(self, where: Path, *, fixed: bool) -> dict[str, Any]:
+        """The record of a run in a fresh copy of the folder, without the answers for the broken job."""
+        hidden = () if fixed else ANSWERS
+        job = where / self.folder.name
+        shutil.copytree(self.folder, job, ignore=shutil.ignore_patterns(*hidden, "__pycache__"))
+        limit = str(int(4 * self.expect["seconds"] + 120))
+        command = [sys.executable, "-m", "trueup", "run", "--json", str(where / "record.json"), "--timeout", limit]
+        here = str(Path(sys.executable).parent)
+        environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+        subprocess.run([*command, "--", "sh", "-c", self.launch(fixed)], cwd=job, env=environment, capture_output=True)
+        record: dict[str, Any] = json.loads((where / "record.json").read_text())
+        return record
+
+
+CASES = [Case(path.parent) for path in sorted(FOLDER.glob("*/*/expect.yaml"))]
+PARAMETERS = [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.is_variant else []) for case in CASES]
+
+
+@pytest.mark.parametrize("case", PARAMETERS)
+def test_the_fault_is_found(case: Case, tmp_path: Path) -> None:
+    record = case.run(tmp_path, fixed=False)
+    findings = record["findings"]
+    assert findings, record["notes"]
+    assert findings[0]["rule"] in case.rules
+    assert set(case.expect["layers"]) <= set(findings[0]["layers"])
+    assert findings[0]["evidence"]
+
+
+@pytest.mark.parametrize("case", PARAMETERS)
+def test_the_mended_job_is_clean(case: Case, tmp_path: Path) -> None:
+    record = case.run(tmp_path, fixed=True)
+    assert record["exit"]["code"] == 0
+    assert record["steps"]["count"] > 0
+    assert [finding for finding in record["findings"] if finding["severity"] != "note"] == []
+
+
+def test_each_case_says_what_it_is_about() -> None:
+    for case in CASES:
+        expect = case.expect
+        assert set(expect["layers"]), case.name
+        assert expect["symptom"], case.name
+        assert expect["root_cause"], case.name
+        assert expect["remedy"], case.name
