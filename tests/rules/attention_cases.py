@@ -120,6 +120,43 @@ CASES = [
         {"order+": [config(output_attentions=True)]},
     ),
     positive(
+        "attention/padding-mask-ignored",
+        "an encoder that applies the mask to its output only",
+        attention(kernel("sdpa-flash-cpu"), padding="right", padding_seen_in="mask", unmasked_padded={"no mask": 12}),
+        severity="error",
+        confidence="likely",
+    ),
+    positive(
+        "attention/padding-mask-ignored",
+        "a causal decoder with padding before the tokens",
+        attention(
+            kernel("sdpa-flash-cpu"), padding="left", padding_seen_in="mask", unmasked_padded={"no mask causal": 12}
+        ),
+        severity="error",
+        confidence="likely",
+    ),
+    positive(
+        "attention/padding-mask-ignored",
+        "told from the token ids only",
+        attention(
+            kernel("sdpa-flash-cpu"), padding="right", padding_seen_in="token ids", unmasked_padded={"no mask": 12}
+        ),
+        severity="note",
+        confidence="possible",
+    ),
+    negative(
+        "attention/padding-mask-ignored",
+        "a causal decoder with padding behind the tokens",
+        attention(
+            kernel("sdpa-flash-cpu"), padding="right", padding_seen_in="mask", unmasked_padded={"no mask causal": 12}
+        ),
+    ),
+    negative(
+        "attention/padding-mask-ignored",
+        "padding that is masked",
+        attention(kernel("sdpa-flash-cpu"), padding="right", padding_seen_in="mask", unmasked_padded={}),
+    ),
+    positive(
         "attention/packing-leak-mask-or-cache-present",
         "an all-ones mask from the collator",
         attention(kernel("sdpa-flash-cpu"), packed=True, masks={"all-ones": 3}),

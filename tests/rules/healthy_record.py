@@ -168,5 +168,15 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
     return result
 
 
-WHOLE = {"masks", "toggles", "matmul", "parameters", "gradients", "collectives", "eager_modules", "sdpa_calls"}
+WHOLE = {
+    "masks",
+    "toggles",
+    "matmul",
+    "parameters",
+    "gradients",
+    "collectives",
+    "eager_modules",
+    "sdpa_calls",
+    "unmasked_padded",
+}
 """Mappings that are values of their own: a change replaces them."""

@@ -157,6 +157,12 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """True when a sampled call was given document boundaries (`cu_seqlens`, a block mask)."""
     cache: bool | None = None
     """True when attention of a sampled training call filled a key/value cache."""
+    padding: str | None = None
+    """Side on which rows of a sampled batch were padded: `left`, `right`, `both`."""
+    padding_seen_in: str | None = None
+    """Name of the argument that held the padding mask, or `token ids`."""
+    unmasked_padded: dict[str, int] = {}
+    """Attention calls over padded rows that were given no mask: `no mask`, `no mask causal` → calls."""
     sdpa_calls: dict[str, int] = {}
     """What scaled_dot_product_attention was given: `masked`, `no mask causal dropout`, ... → calls."""
 

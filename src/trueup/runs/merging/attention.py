@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from trueup.runs.merging.job import Job
 from trueup.runs.merging.kernels import added_kernels
 from trueup.runs.merging.samples import recorded, steady_samples
-from trueup.runs.merging.values import added, any_true, mapping, text
+from trueup.runs.merging.values import added, any_true, mapping, text, whole
 from trueup.schema.record import Attention, Kernel
 
 
@@ -16,6 +16,7 @@ def merged_attention(job: Job) -> Attention:
     steady = recorded(steady_samples(job))
     samples = [mapping(sample.get("attention")) for sample in steady]
     kernels = added_kernels(steady)
+    padded = [mapping(sample.get("padding")) for sample in steady if mapping(sample.get("padding"))]
     total = sum(calls.number for calls in kernels.values())
     return Attention(
         requested=_requested(job, samples),
@@ -33,6 +34,13 @@ def merged_attention(job: Job) -> Attention:
         packed=any_true(sample.get("packed") for sample in samples),
         boundaries=any_true(sample.get("boundaries") for sample in samples),
         cache=any_true(sample.get("cache") for sample in samples),
+        padding=next((text(each.get("side")) for each in padded), None),
+        padding_seen_in=next((text(each.get("seen_in")) for each in padded), None),
+        unmasked_padded={
+            words: calls
+            for words, field in (("no mask", "unmasked"), ("no mask causal", "unmasked_causal"))
+            if (calls := sum(whole(each.get(field)) or 0 for each in padded))
+        },
     )
 
 

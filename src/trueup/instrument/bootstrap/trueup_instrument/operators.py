@@ -11,6 +11,16 @@ MATMULS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scal
 REDUCTIONS = ("c10d::allreduce", "c10d::reduce_scatter", "c10d::_reduce_scatter_base")
 RANDOM = ("aten::dropout", "aten::native_dropout", "aten::bernoulli_", "aten::rand_like")
 SDPA = "aten::scaled_dot_product_attention"
+MASKING = (
+    "aten::masked_fill",
+    "aten::masked_fill_",
+    "aten::where",
+    "aten::add",
+    "aten::add_",
+    "aten::sub",
+    "aten::mul",
+)
+"""Operators by which attention written by hand masks its scores."""
 
 
 class Operators:
@@ -23,13 +33,15 @@ class Operators:
         self.attention_calls: list[tuple[list[list[int]], list[str], list[Any]]] = []
         """(shapes, dtypes, concrete inputs) of each call of scaled_dot_product_attention."""
         self.softmaxes: list[tuple[int, int, list[int]]] = []
-        """(start, end, shape) of each softmax over four dimensions, forward only."""
+        """(start, end, shape) of each softmax over three dimensions or more, forward only."""
         self.reductions: list[int] = []
         """Start of each gradient reduction over ranks."""
         self.random: dict[str, int] = {}
         """Random operators → calls."""
         self.math_spans: list[tuple[int, int]] = []
         """(start, end) of each math attention."""
+        self.masked_scores: set[tuple[int, ...]] = set()
+        """Shapes that look like scores (square) and were combined with another tensor."""
         for event in events:
             name = event.name()
             self.counts[name] = self.counts.get(name, 0) + 1
@@ -44,19 +56,27 @@ class Operators:
                 self.attention_calls.append((event.shapes(), event.dtypes(), concrete))
             elif name == "aten::_softmax" or name == "aten::_safe_softmax":
                 shapes = event.shapes()
-                if shapes and len(shapes[0]) == 4:
+                if shapes and len(shapes[0]) >= 3:
                     self.softmaxes.append((*_span(event), shapes[0]))
+            elif name in MASKING:
+                given = [shape for shape in event.shapes() if shape]
+                self.masked_scores.update(tuple(shape) for shape in given if _is_square(shape) and len(given) > 1)
             elif name == "aten::_scaled_dot_product_attention_math":
                 self.math_spans.append(_span(event))
 
-    def own_softmaxes(self) -> list[list[int]]:
-        """Shapes of four-dimensional softmaxes that are no part of SDPA's math path: attention written by hand."""
+    def own_softmaxes(self, dimensions: int = 4) -> list[list[int]]:
+        """Shapes of softmaxes that are no part of SDPA's math path: attention written by hand."""
         spans = sorted(self.math_spans)
         return [
             shape
             for start, end, shape in self.softmaxes
-            if not any(begin <= start and end <= finish for begin, finish in spans)
+            if len(shape) == dimensions and not any(begin <= start and end <= finish for begin, finish in spans)
         ]
+
+    def unmasked_scores(self) -> list[list[int]]:
+        """Shapes of the scores of attention written by hand that no other tensor was added to or put into."""
+        own = [*self.own_softmaxes(3), *self.own_softmaxes(4)]
+        return [shape for shape in own if _is_square(shape) and tuple(shape) not in self.masked_scores]
 
     def sequence_length(self) -> int | None:
         """Length of the queries of the first attention call, or None."""
@@ -64,6 +84,10 @@ class Operators:
             if shapes and len(shapes[0]) >= 3:
                 return int(shapes[0][-2])
         return None
+
+
+def _is_square(shape: list[int]) -> bool:
+    return len(shape) >= 3 and shape[-1] == shape[-2] > 1
 
 
 def _span(event: Any) -> tuple[int, int]:

@@ -14,9 +14,10 @@ from trueup_instrument.observers.samples import (
     matmuls,
     memory,
     model,
+    padding,
     settings,
     updates,
 )
 
-PARTS = (blocks, attention, checkpointing, matmuls, collectives, gradients, updates, settings, memory)
+PARTS = (blocks, attention, padding, checkpointing, matmuls, collectives, gradients, updates, settings, memory)
 __all__ = ["PARTS", "gradients", "memory", "model"]
