@@ -96,7 +96,33 @@ CASES = [
         | {"ranks": [failed("torch._dynamo.exc.InternalTorchDynamoError: AttributeError")]},
         severity="error",
     ),
+    positive(
+        "compile/trainer-internals-traced",
+        "it crashes, and only the error quotes the trainer's code",
+        {
+            "ranks": [
+                failed(
+                    "torch._dynamo.exc.InternalTorchDynamoError: AttributeError: 'method' object has no attribute "
+                    '\'__dict__\'\n\nfrom user code:\n   File "train.py", line 26, in training_step\n    self.log("loss", '
+                    f'loss)\n  File "{LOGGING.partition(":")[0]}", line 514, in log\n\nSet TORCHDYNAMO_VERBOSE=1'
+                )
+            ]
+        },
+        severity="error",
+    ),
     negative("compile/trainer-internals-traced", "the network inside was compiled", broken()),
+    negative(
+        "compile/trainer-internals-traced",
+        "another crash of Dynamo under a trainer",
+        {
+            "ranks": [
+                failed(
+                    "torch._dynamo.exc.TorchRuntimeError: mat1 and mat2 shapes cannot be multiplied\n\nfrom user code:\n"
+                    f'   File "model.py", line 26, in forward\n\nSet TORCHDYNAMO_VERBOSE=1\nat {LOGGING}'
+                )
+            ]
+        },
+    ),
     positive(
         "compile/untraceable-python-in-model-code",
         "print in each block",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from trueup.rules.break_logs import break_line
 from trueup.rules.breaks import break_evidence, break_kind, breaks, times
 from trueup.rules.compilation import compile_calls
@@ -11,11 +13,15 @@ from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 from trueup.schema.record import GraphBreak, Record
 
+USER_CODE = re.compile(r"^from user code:\s*\n(.+?)(?:\n\s*\n|\Z)", re.M | re.S)
+
 
 def detect(record: Record) -> Sighting | None:
     compile = record.actual.compile
     found = breaks(compile, "trainer")
-    failures = [text for text in compile.failures if break_kind(GraphBreak(reason=text)) == "trainer"]
+    failures = [
+        text for text in (*compile.failures, *traced(record)) if break_kind(GraphBreak(reason=text)) == "trainer"
+    ]
     if not found and not failures:
         return None
     crashed = errors(record, r"_dynamo|Unsupported|TorchRuntimeError")
@@ -23,12 +29,17 @@ def detect(record: Record) -> Sighting | None:
         message=f"Dynamo traced the trainer's own code: {times(found)} graph breaks and {len(failures)} failures.",
         evidence=(
             *break_evidence(found[:3]),
-            *(Evidence(what="failure of Dynamo", value=text[:200]) for text in failures[:2]),
+            *(Evidence(what="failure of Dynamo", value=text.strip()[:200]) for text in failures[:2]),
             *crashed,
             *places(compile_calls(record)[:1]),
         ),
         severity="error" if crashed else "warning",
     )
+
+
+def traced(record: Record) -> tuple[str, ...]:
+    """What Dynamo was tracing when it died: the frames that its errors quote as user code."""
+    return tuple(match[1] for rank in record.ranks if rank.error for match in [USER_CODE.search(rank.error)] if match)
 
 
 def detect_log(log: Log) -> Sighting | None:
