@@ -56,13 +56,13 @@ def partly_eager(compile: Compile) -> bool:
 
 
 def coverage(compile: Compile) -> tuple[Evidence, ...]:
-    """How much of the model ran compiled in the last sampled step."""
+    """How much of the model ran compiled in the least covered of the late samples."""
     if compile.blocks.total:
-        words = f"blocks of {compile.blocks.total} that ran compiled in the last sampled step"
+        words = f"blocks of {compile.blocks.total} that ran compiled in the least covered sample"
         return (Evidence(what=words, value=compile.blocks.compiled),)
     if compile.fraction is not None:
         return (
-            Evidence(what="share of parameters that ran compiled in the last sampled step", value=compile.fraction),
+            Evidence(what="share of parameters that ran compiled in the least covered sample", value=compile.fraction),
         )
     return ()
 

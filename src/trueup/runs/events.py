@@ -26,10 +26,10 @@ FIELDS: dict[str, frozenset[str]] = {
         "steps": "first seconds losses tokens micro stride",
         "gradient": "step replicated_squares sharded_squares",
         "model": "roots blocks training parameters sharding adapter optimizer compile_entries tied devices "
-        "checkpointing",
+        "checkpointing shared",
         "sample": "step seconds compiled_during sequence_length watched recorded modules attention matmul collectives "
         "no_sync backwards checkpointing gradients updates training_mode reducing_backwards "
-        "random_ops autocast",
+        "random_ops autocast padding",
         "memory": "peak_bytes source",
         "error": "type message chain user_at out_of_memory thread",
         "observer-off": "observer error",

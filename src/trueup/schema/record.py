@@ -125,6 +125,8 @@ class Compile(msgspec.Struct, frozen=True, kw_only=True):
     """Class → calls of modules that own parameters and ran outside every graph in the last sampled step."""
     root_eager: bool | None = None
     """True when the outermost module's own forward ran as plain Python in the last sampled step."""
+    evaluated_eager: int | None = None
+    """Blocks (models, where there are no blocks) that trained compiled and were evaluated eager in a sampled step."""
     entries: tuple[str, ...] = ()
     """Classes or functions handed to torch.compile or Module.compile."""
     holders: int | None = None

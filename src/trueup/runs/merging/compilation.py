@@ -37,7 +37,7 @@ def merged_compile(job: Job) -> Compile:
         recompiles=_recompiles(by_what.get("recompile", ())),
         breaks=_breaks(by_what.get("break", ())),
         limits=_limits(by_what.get("limit", ())),
-        failures=tuple(dict.fromkeys(_failure(event) for event in by_what.get("failure", ()))),
+        failures=tuple(dict.fromkeys(map(_failure, filter(_is_failure, by_what.get("failure", ()))))),
         frames=len(by_what.get("start", ())),
         checkpoints_in_graph=sum(whole(event.get("checkpoints")) or 0 for event in by_what.get("graph", ())),
         seconds=sum(each for each in seconds if each is not None) if seconds else None,
@@ -45,6 +45,7 @@ def merged_compile(job: Job) -> Compile:
         cache_misses=len(caches) - sum(caches),
         eager_modules={str(name): whole(calls) or 0 for name, calls in mapping(modules.get("eager")).items()},
         root_eager=truth(modules.get("root_eager")),
+        evaluated_eager=_most_evaluated(job),
         entries=tuple(
             dict.fromkeys(
                 str(event["module"])
@@ -64,6 +65,12 @@ def _blocks(job: Job, sample: Event) -> Blocks:
         return Blocks(total=len(blocks), compiled=sum(map(ran_compiled, blocks)), names=names)
     of_model = mapping(job.last_of_lead("model").get("blocks"))
     return Blocks(total=whole(of_model.get("total")) or 0, names=tuple(map(str, items(of_model.get("classes")))))
+
+
+def _most_evaluated(job: Job) -> int | None:
+    """The largest number of a sample: not every sampled step holds an evaluation."""
+    seen = [whole(mapping(sample.get("modules")).get("evaluated_eager")) for sample in job.of_lead("sample")]
+    return max((number for number in seen if number is not None), default=None)
 
 
 def _regions(sample: Event) -> int | None:
@@ -122,6 +129,11 @@ def _limits(events: Iterable[Event]) -> tuple[LimitHit, ...]:
         function, limit = text(event.get("function")) or "a function", text(event.get("limit")) or "recompile_limit"
         found[function, limit] = LimitHit(function=function, limit=limit, reason=text(event.get("reason")))
     return tuple(found.values())
+
+
+def _is_failure(event: Event) -> bool:
+    """Dynamo reports a recompile limit as a failed compile; that is what `limit` events tell."""
+    return "recompile limit exceeded" not in str(event.get("error"))
 
 
 def _failure(event: Event) -> str:

@@ -37,6 +37,9 @@ class Window:
         """id(module) → calls of its forward as plain Python."""
         self.entered: dict[int, int] = {}
         """id(module) → calls from plain Python."""
+        self.evaluated: set[int] = set()
+        """id(module) of those whose forward ran as plain Python without gradients: an evaluation within the step."""
+        self._has_gradients = sys.modules["torch"].is_grad_enabled
 
     def listeners(self) -> dict[CodeType, Listener]:
         found: dict[CodeType, Listener] = {}
@@ -56,11 +59,15 @@ class Window:
     def _ran(self, frame: FrameType) -> None:
         module = frame.f_locals.get("self")
         key = id(module)
-        self.eager[key] = self.eager.get(key, 0) + 1
+        if self._has_gradients():
+            self.eager[key] = self.eager.get(key, 0) + 1
+        elif not getattr(module, "training", True):
+            self.evaluated.add(key)
 
     def _entered(self, frame: FrameType) -> None:
-        key = id(frame.f_locals.get("self"))
-        self.entered[key] = self.entered.get(key, 0) + 1
+        if self._has_gradients():
+            key = id(frame.f_locals.get("self"))
+            self.entered[key] = self.entered.get(key, 0) + 1
 
     def fields(self) -> dict[str, Any]:
         regions = self._regions()
@@ -97,10 +104,17 @@ class Window:
                 "parameters_total": total,
                 "parameters_compiled": compiled,
                 "eager": eager_classes,
+                "evaluated_eager": self._evaluated_eager(took_part, status),
                 "regions": sum(regions.values()),
             },
             "training_mode": all(modules.bare(root).training for root in took_part) if took_part else None,
         }
+
+    def _evaluated_eager(self, roots: list[Any], status: dict[int, str]) -> int:
+        """How many blocks (roots, where there are none) trained compiled and were evaluated as plain Python."""
+        parts = [block for root in roots for _, block in modules.blocks_of(root)] or roots
+        inner = [modules.bare(part) for part in parts]
+        return sum(id(m) in self.evaluated and status.get(id(m)) == COMPILED for m in inner)
 
     def _judge(self, module: Any, above: str | None, compiled_code_ran: bool, status: dict[int, str]) -> None:
         """Decide `status` of `module` and of all beneath it; `above` is the status of its parent."""
