@@ -61,16 +61,19 @@ class Sampler:
 
     def before_optimizer(self, optimizer: Any) -> None:
         """The gradients are complete: the moment to look at them."""
-        if self.sample is not None:
-            self.sample.gradients_ready(optimizer)
+        sample = self.sample
+        if sample is not None:
+            if sample.is_here():
+                sample.gradients_ready(optimizer)
         elif self.clock.steps < samples.gradients.FIRST_STEPS:
             self.session.guarded("gradients", samples.gradients.norm_event)(
                 self.session, optimizer, self.clock.step_of(optimizer)
             )
 
     def after_backward(self, began: int, ended: int) -> None:
-        if self.sample is not None:
-            self.sample.backward_ended(began, ended)
+        sample = self.sample
+        if sample is not None and sample.is_here():
+            sample.backward_ended(began, ended)
 
     def before_fork(self) -> None:
         """The child is to inherit nothing that is switched on."""
