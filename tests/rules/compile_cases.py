@@ -304,4 +304,12 @@ CASES = [
         "a compiled optimizer step",
         {"order": [event("compile", "torch.compile", "AdamW.step", target="method")]} | compile(**EAGER),
     ),
+    positive(
+        "trainer/evaluation-runs-uncompiled-model",
+        "the module beneath the wrapper",
+        compile(evaluated_eager=12),
+        severity="note",
+        confidence="likely",
+    ),
+    negative("trainer/evaluation-runs-uncompiled-model", "evaluated compiled, too", compile(evaluated_eager=0)),
 ]
