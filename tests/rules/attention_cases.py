@@ -261,14 +261,19 @@ CASES = [
     positive(
         "checkpointing/rng-state-not-preserved",
         "dropout in the block",
-        checkpointing(without_rng_state=24, random_ops=24),
+        checkpointing(without_rng_state=24, random_ops=24, random_again=12),
         severity="error",
         confidence="likely",
     ),
     negative(
         "checkpointing/rng-state-not-preserved",
         "no randomness in the block",
-        checkpointing(without_rng_state=24, random_ops=0),
+        checkpointing(without_rng_state=24, random_ops=0, random_again=0),
+    ),
+    negative(
+        "checkpointing/rng-state-not-preserved",
+        "dropout on the embedding only, outside of the checkpoints",
+        checkpointing(without_rng_state=24, random_ops=1, random_again=0),
     ),
     positive(
         "checkpointing/requested-and-not-applied",

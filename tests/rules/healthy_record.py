@@ -115,7 +115,14 @@ HEALTHY: dict[str, Any] = {
             "collectives": {"all_gather": 26, "reduce_scatter": 13},
             "reducing_backwards": 1,
         },
-        "checkpointing": {"fraction": 1.0, "reentrant": False, "calls": 24, "random_ops": 24, "without_rng_state": 0},
+        "checkpointing": {
+            "fraction": 1.0,
+            "reentrant": False,
+            "calls": 24,
+            "random_ops": 24,
+            "random_again": 12,
+            "without_rng_state": 0,
+        },
         "precision": {
             "matmul": {"bfloat16": 0.97, "float32": 0.03},
             "parameters": {"float32": 1.0},

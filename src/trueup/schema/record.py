@@ -189,7 +189,9 @@ class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
     reentrant: bool | None = None
     calls: int = 0
     random_ops: int | None = None
-    """Random operators (dropout) that ran in the last sampled step."""
+    """Operators that drew random numbers in the last sampled step."""
+    random_again: int | None = None
+    """Those of them that ran within a backward pass: drawn again by the recomputation of a checkpoint."""
     without_rng_state: int | None = None
     """Checkpoint calls of the last sampled step that do not preserve the random state."""
 

@@ -12,17 +12,18 @@ EVENTS = ("checkpoint", "checkpoint_wrapper", "apply_activation_checkpointing")
 
 def detect(record: Record) -> Sighting | None:
     checkpointing = record.actual.checkpointing
-    careless, random = checkpointing.without_rng_state, checkpointing.random_ops
+    careless, random = checkpointing.without_rng_state, checkpointing.random_again
     if not careless or not random or switched(record, "checkpointing"):
         return None
     places = [each.at for each in applied(record, *EVENTS)]
     return Sighting(
-        message=f"{careless} checkpoints do not preserve the random state, and {random} dropout operators ran.",
+        message=f"{careless} checkpoints do not preserve the random state, and their recomputation drew "
+        f"random numbers {random} times.",
         evidence=(
             Evidence(
                 what="checkpoint calls with preserve_rng_state=False", value=careless, at=next(iter(places), None)
             ),
-            Evidence(what="random operators in the last sampled step", value=random),
+            Evidence(what="random operators within the backward passes of the last sampled step", value=random),
         ),
         confidence="likely",
     )

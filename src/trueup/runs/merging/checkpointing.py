@@ -18,14 +18,20 @@ def merged_checkpointing(job: Job) -> Checkpointing:
     seen = mapping(sample.get("checkpointing"))
     calls, reentrant = whole(seen.get("calls")) or 0, whole(seen.get("reentrant_calls")) or 0
     captured = _captured(job, sample)
-    random_ops = sample.get("random_ops") if recorded([sample]) else None
     return Checkpointing(
         fraction=_fraction(sample, captured),
         reentrant=reentrant > 0 if calls else False if captured else None,
         calls=calls,
         without_rng_state=whole(seen.get("without_rng_state")),
-        random_ops=sum(whole(number) or 0 for number in random_ops.values()) if isinstance(random_ops, dict) else None,
+        random_ops=_drawn(sample, "random_ops"),
+        random_again=_drawn(sample, "random_in_backward"),
     )
+
+
+def _drawn(sample: Event, field: str) -> int | None:
+    """Calls of random operators, or None when the operators were not recorded."""
+    calls = sample.get(field) if recorded([sample]) else None
+    return sum(whole(number) or 0 for number in calls.values()) if isinstance(calls, dict) else None
 
 
 def _fraction(sample: Event, captured: int) -> float | None:

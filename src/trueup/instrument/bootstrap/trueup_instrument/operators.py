@@ -9,8 +9,21 @@ if TYPE_CHECKING:
 
 MATMULS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm", "aten::_int_mm")
 REDUCTIONS = ("c10d::allreduce", "c10d::reduce_scatter", "c10d::_reduce_scatter_base")
-RANDOM = ("aten::dropout", "aten::native_dropout", "aten::bernoulli_", "aten::rand_like")
 SDPA = "aten::scaled_dot_product_attention"
+RANDOM = (
+    "aten::native_dropout",
+    "aten::bernoulli",
+    "aten::bernoulli_",
+    "aten::rand",
+    "aten::rand_like",
+    "aten::randn",
+    "aten::randn_like",
+    "aten::uniform_",
+    "aten::normal_",
+    "aten::exponential_",
+    "aten::multinomial",
+)
+"""Operators that draw; not `aten::dropout`, which calls one of these only when there is something to drop."""
 MASKING = (
     "aten::masked_fill",
     "aten::masked_fill_",
@@ -36,8 +49,8 @@ class Operators:
         """(start, end, shape) of each softmax over three dimensions or more, forward only."""
         self.reductions: list[int] = []
         """Start of each gradient reduction over ranks."""
-        self.random: dict[str, int] = {}
-        """Random operators → calls."""
+        self.draws: list[tuple[int, int, str]] = []
+        """(start, end, name) of each random operator and each attention with dropout, those within others as well."""
         self.math_spans: list[tuple[int, int]] = []
         """(start, end) of each math attention."""
         self.masked_scores: set[tuple[int, ...]] = set()
@@ -48,12 +61,14 @@ class Operators:
             if name.startswith(REDUCTIONS):
                 self.reductions.append(event.start_ns())
             elif name in RANDOM:
-                self.random[name] = self.random.get(name, 0) + 1
+                self.draws.append((*_span(event), name))
             elif name in MATMULS:
                 self.matmuls.append((name, event.shapes(), event.dtypes()))
             elif name == SDPA:
                 concrete = event.concrete_inputs() if hasattr(event, "concrete_inputs") else []
                 self.attention_calls.append((event.shapes(), event.dtypes(), concrete))
+                if _drops(concrete):
+                    self.draws.append((*_span(event), name))
             elif name == "aten::_softmax" or name == "aten::_safe_softmax":
                 shapes = event.shapes()
                 if shapes and len(shapes[0]) >= 3:
@@ -63,6 +78,22 @@ class Operators:
                 self.masked_scores.update(tuple(shape) for shape in given if _is_square(shape) and len(given) > 1)
             elif name == "aten::_scaled_dot_product_attention_math":
                 self.math_spans.append(_span(event))
+
+    def random(self, within: Iterable[tuple[int, int]] | None = None) -> dict[str, int]:
+        """Random operators → calls, those of other random operators left out; only those that began within the spans.
+
+        Autograd draws nothing of its own: what is drawn within a backward pass is drawn again by a recomputation.
+        """
+        spans = None if within is None else list(within)
+        found: dict[str, int] = {}
+        last = -1
+        for start, end, name in sorted(self.draws, key=lambda draw: (draw[0], -draw[1])):
+            if end <= last:
+                continue
+            last = end
+            if spans is None or any(begin <= start <= finish for begin, finish in spans):
+                found[name] = found.get(name, 0) + 1
+        return found
 
     def own_softmaxes(self, dimensions: int = 4) -> list[list[int]]:
         """Shapes of softmaxes that are no part of SDPA's math path: attention written by hand."""
@@ -88,6 +119,12 @@ class Operators:
 
 def _is_square(shape: list[int]) -> bool:
     return len(shape) >= 3 and shape[-1] == shape[-2] > 1
+
+
+def _drops(concrete: list[Any]) -> bool:
+    """Whether a call of scaled_dot_product_attention was given a dropout probability above zero."""
+    probability = concrete[4] if len(concrete) > 4 else None
+    return isinstance(probability, (int, float)) and probability > 0
 
 
 def _span(event: Any) -> tuple[int, int]:

@@ -67,7 +67,8 @@ class Window:
             "no_sync": self.without_sync,
             "backwards": len(self.sample.backwards),
             "reducing_backwards": self._reducing(),
-            "random_ops": self.sample.operators.random,
+            "random_ops": self.sample.operators.random(),
+            "random_in_backward": self.sample.operators.random(self.sample.backwards),
         }
 
     def _reducing(self) -> int:
