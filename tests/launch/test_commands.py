@@ -115,3 +115,28 @@ def test_an_isolated_interpreter_is_named_and_runs_as_it_would(option: str, tmp_
     assert (run.code, run.stdout, run.stderr) == (7, alone.stdout, alone.stderr)
     assert run.record.exit.code == 7
     assert f"Python was started with {option}, which shuts the observer out" in run.notes
+
+
+WORKER_THREAD = """
+import threading, torch
+def train():
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(7):
+        model(torch.randn(8, 4)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+thread = threading.Thread(target=train)
+thread.start()
+thread.join()
+"""
+
+
+def test_a_worker_thread_that_trains_is_counted_and_not_sampled(tmp_path: Path) -> None:
+    """torch's profiler, left on by a thread that ended, takes the process down when the interpreter ends."""
+    (tmp_path / "job.py").write_text(WORKER_THREAD)
+    run = trueup_run(tmp_path, PYTHON, tmp_path / "job.py")
+    assert run.code == 0
+    assert run.record.steps.count == 7
+    assert run.record.samples == ()
+    assert "thread other than the main one" in run.notes

@@ -210,3 +210,11 @@ def test_a_record_can_be_made_of_nothing() -> None:
     from trueup.runs.events import Events
 
     assert merge(Events()).ranks == ()
+
+
+def test_what_is_no_utf8_is_written_escaped(tmp_path: Path) -> None:
+    program = "raise RuntimeError('no file s\\udcff')"
+    record = run_command([sys.executable, "-c", program, os.fsdecode(b"\xff")], out=tmp_path / "run", pass_output=False)
+    assert record.exit.code == 1
+    written = (tmp_path / "run" / "record.json").read_text(encoding="utf-8")
+    assert "\\\\udcff" in written

@@ -93,7 +93,7 @@ def run(
     from trueup.runs.run import default_folder, run_command
 
     folder = out or default_folder()
-    live = LiveReport(sys.stderr, terminal=sys.stderr.isatty())
+    live = LiveReport(sys.stderr, terminal=sys.stderr is not None and sys.stderr.isatty())
     try:
         record = run_command(
             command, out=folder, variant=variant, steps=steps, timeout=timeout, on_update=None if quiet else live

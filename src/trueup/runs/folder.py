@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from trueup import __version__
+from trueup.runs.encoding import encodable
 from trueup.runs.redaction import redacted, redacted_command
 from trueup.schema.record import Record, RecordError, record_from_json, record_to_json
 from trueup.schema.variant import Variant
@@ -58,7 +59,7 @@ class RunFolder:
         try:
             self.events.mkdir(parents=True, exist_ok=True)
             self._forget_earlier_run()
-            (self.path / "run.json").write_bytes(msgspec.json.encode(start))
+            (self.path / "run.json").write_bytes(msgspec.json.encode(encodable(msgspec.to_builtins(start))))
         except OSError as error:
             self.problem = f"{self.path} cannot be written ({error.strerror}); no record is kept"
             self._temporary = _temporary_folder()

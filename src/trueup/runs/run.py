@@ -14,6 +14,7 @@ import msgspec
 from trueup.logs import read as read_log
 from trueup.rules.judgement import judge as judge_record
 from trueup.rules.log_judgement import judge_log
+from trueup.runs.encoding import writable
 from trueup.runs.events import EventReader
 from trueup.runs.folder import RunFolder, start_of
 from trueup.runs.injection import inject
@@ -80,7 +81,7 @@ def run_command(
         record = _final(command, variant, started, reader, folder, outcome, judge)
         events_problem = folder.events_problem()
         problems += [events_problem] if events_problem else []
-        record = _with_notes(record, problems + _other_versions(record, variant))
+        record = writable(_with_notes(record, problems + _other_versions(record, variant)))
         try:
             folder.write(record)
         except OSError as error:

@@ -1,10 +1,13 @@
 """Counts optimizer steps and backward passes of this process and tells those who listen where the boundaries are.
 
-Gradient accumulation makes one step of many backward passes; several optimizers make one step in turn.
+Gradient accumulation makes one step of many backward passes; several optimizers make one step in turn. Only one thread is
+listened to, the first that trains: several at once would mix their steps, and gradients are not to be read while another
+thread writes them.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 
 from trueup_instrument.turns import Turns
@@ -47,6 +50,25 @@ class Clock:
         self.on_discard: list[Callable[[], object]] = []
         """Called when the backward passes since the last step belong to no step that is still to end."""
         self.turns = Turns(lambda: ())
+        self.on_other_thread: list[Callable[[], object]] = []
+        """Called once, when a second thread trains while the first is alive."""
+        self._owner: threading.Thread | None = None
+        self.has_other_threads = False
+        """A second thread has trained while the first was alive."""
+
+    def _is_another_thread(self) -> bool:
+        """Whether this is not the thread that is listened to; one that has ended hands over to the next that trains."""
+        owner = self._owner
+        if owner is not None and owner.ident == threading.get_ident():
+            return False
+        if owner is None or not owner.is_alive():
+            self._owner = threading.current_thread()
+            return False
+        if not self.has_other_threads:
+            self.has_other_threads = True
+            for listener in self.on_other_thread:
+                listener()
+        return True
 
     def restart(self) -> None:
         """Measure the first step from now on, unless one has already ended."""
@@ -55,6 +77,8 @@ class Clock:
 
     def optimizer_will_step(self, optimizer: Any) -> None:
         listener: Callable[..., object]
+        if self._is_another_thread():
+            return
         if self.limit is not None and self.steps >= self.limit:
             for listener in self.beyond_limit:
                 listener()
@@ -65,6 +89,8 @@ class Clock:
 
     def optimizer_stepped(self, optimizer: Any) -> None:
         """Count it, and end the step if this was the last optimizer to make it. Raises StepsReached at the limit."""
+        if self._is_another_thread():
+            return
         self.optimizer_steps += 1
         if self.turns.is_late(optimizer, self.steps):
             self.discard()
@@ -109,6 +135,8 @@ class Clock:
             self._end_step()
 
     def backward_begins(self, roots: Any) -> None:
+        if self._is_another_thread():
+            return
         self.look_for_unseen_step()
         self.in_backward += 1
         if self.in_backward > 1:  # a backward pass inside one: reentrant checkpointing recomputes this way
@@ -119,6 +147,8 @@ class Clock:
             listener(roots)
 
     def backward_ends(self) -> None:
+        if self._is_another_thread():
+            return
         self.in_backward -= 1
         if self.in_backward == 0:
             for listener in self.after_backward:
@@ -130,6 +160,7 @@ class Clock:
 
     def forget(self) -> None:
         """In a forked child: nothing was counted here."""
+        self._owner = None
         self.steps = self.backwards = self.in_backward = 0
         self.started = time.perf_counter()
         self.turns.forget()

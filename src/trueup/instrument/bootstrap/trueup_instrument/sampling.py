@@ -39,9 +39,13 @@ class Sampler:
         self.sample: Sample | None = None
         self._described: dict[str, Any] | None = None
         self._compiles_seen = 0
+        self._told_why_not = False
 
     def step_ended(self, step: int, length: int | None) -> None:
         """At each step's end: close the sample that spanned it, and open the next one if it is due."""
+        if threading.current_thread() is not threading.main_thread():
+            self._tell_why_not()
+            return
         if self.sample is not None and not self.sample.is_here():
             return  # another thread trains as well
         began = time.perf_counter()
@@ -58,6 +62,13 @@ class Sampler:
             worked = True
         if worked:
             self.clock.not_my_time(time.perf_counter() - began)
+
+    def _tell_why_not(self) -> None:
+        """torch's profiler outlives the thread it was started in, which may end within a sample and then crash."""
+        if not self._told_why_not:
+            self._told_why_not = True
+            reason = "the job trains in a thread other than the main one: its steps are counted, not sampled"
+            self.session.write("observer-off", observer="sampling", error=reason)
 
     def before_optimizer(self, optimizer: Any) -> None:
         """The gradients are complete: the moment to look at them."""

@@ -49,7 +49,12 @@ def attach(session: Session) -> None:
     clock.stepped_unseen = stepped_unseen
     clock.on_backward.append(session.guarded("losses", losses.add))
     clock.on_backward.append(session.guarded(NAME, lambda roots: session.mark_trained()))
-    clock.after_backward.append(session.guarded(NAME, lambda *_: written.remember()))
+
+    def remember(*_: object) -> None:
+        if not clock.has_other_threads:  # whose gradients another thread may be writing now
+            written.remember()
+
+    clock.after_backward.append(session.guarded(NAME, remember))
     clock.on_step.append(session.guarded(NAME, stepped))
     clock.on_step.append(
         session.guarded("sampling", lambda step, *_: sampler.step_ended(step, last_batch.get("length")))
@@ -61,6 +66,12 @@ def attach(session: Session) -> None:
         clock.finish()
         sampler.finish()
         series.flush()
+
+    def other_thread() -> None:
+        reason = "several threads train at once: only the steps of the first are counted"
+        session.write("observer-off", observer=NAME, error=reason)
+
+    clock.on_other_thread.append(session.guarded(NAME, other_thread))
 
     def limit_reached() -> None:
         session.end_reason = "steps reached"
