@@ -4,6 +4,7 @@ import attention_cases
 import compile_cases
 import crash_cases
 import distributed_cases
+import launcher_cases
 import precision_cases
 import pytest
 import recompile_cases
@@ -20,6 +21,7 @@ MODULES = (
     distributed_cases,
     trainer_cases,
     precision_cases,
+    launcher_cases,
 )
 CASES = [case for module in MODULES for case in module.CASES]
 POSITIVE = {case.rule for case in CASES if case.fires and case.fires[0].endswith(" " + case.rule)}

@@ -6,8 +6,24 @@ from collections import defaultdict
 
 from trueup.rules.collective_logs import Waiting, waiting
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.rank_ends import place
+from trueup.rules.rank_ends import waiting as waiting_ranks
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
+from trueup.schema.record import Record
+
+
+def detect(record: Record) -> Sighting | None:
+    """The run was ended while all ranks stood in collectives, at different lines."""
+    left = [rank for rank in waiting_ranks(record) if rank.exit.reason == "timeout"]
+    places = {place(rank) for rank in left}
+    if len(left) < 2 or len(left) < len(record.ranks) or len(places) < 2 or None in places:
+        return None
+    return Sighting(
+        message=f"All {len(left)} ranks waited in collectives when the run was ended, at {len(places)} places.",
+        evidence=tuple(Evidence(what="waited at", at=place(rank), ranks=(rank.rank,)) for rank in left[:4]),
+        confidence="likely",
+    )
 
 
 def detect_log(log: Log) -> Sighting | None:
@@ -104,5 +120,6 @@ RULE = Rule(
         LogText(text="mismatch in collective", strength="supporting", versions="flight recorder analysis"),
         LogText(text="appears not to match <text> of the same param in process", strength="supporting", versions="DDP"),
     ),
+    from_record=detect,
     from_log=detect_log,
 )

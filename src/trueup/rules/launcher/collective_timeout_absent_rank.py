@@ -5,10 +5,29 @@ from __future__ import annotations
 from trueup.rules.collective_logs import waiting
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.log_facts import mention
+from trueup.rules.rank_ends import elsewhere, finished, place
+from trueup.rules.rank_ends import waiting as waiting_ranks
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
+from trueup.schema.record import Record
 
 BARRIER = r"store[ -]based barrier[^\n]*?world_size=(?P<world>\d+), (?:worker_count|num_workers_joined)=(?P<joined>\d+)"
+
+
+def detect(record: Record) -> Sighting | None:
+    """The run was ended while some ranks stood in a collective and another one somewhere else."""
+    left, away = waiting_ranks(record), elsewhere(record)
+    if not left or not away or finished(record):
+        return None
+    where = place(away[0])
+    return Sighting(
+        message=f"{len(left)} of {len(record.ranks)} ranks waited in a collective when the run was ended; rank "
+        f"{away[0].rank} was elsewhere{f', at {where}' if where else ''}.",
+        evidence=(
+            *(Evidence(what="stood outside of any collective at", at=place(rank), ranks=(rank.rank,)) for rank in away),
+            *(Evidence(what="waited at", at=place(rank), ranks=(rank.rank,)) for rank in left[:3]),
+        ),
+    )
 
 
 def detect_log(log: Log) -> Sighting | None:
@@ -126,5 +145,6 @@ RULE = Rule(
         ),
         LogText(text="wait timeout after <number>ms, keys:", strength="supporting", versions="torch 2.4 or newer"),
     ),
+    from_record=detect,
     from_log=detect_log,
 )

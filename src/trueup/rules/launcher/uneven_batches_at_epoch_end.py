@@ -4,8 +4,39 @@ from __future__ import annotations
 
 from trueup.rules.collective_logs import waiting
 from trueup.rules.definition import LogText, Rule, Sighting
-from trueup.schema.finding import Remedy
+from trueup.rules.facts import errors, listed
+from trueup.rules.rank_ends import LEFT_ALONE, finished, place
+from trueup.rules.rank_ends import waiting as waiting_ranks
+from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
+from trueup.schema.record import Rank, Record
+
+
+def detect(record: Record) -> Sighting | None:
+    """Some ranks ended by themselves, and others waited for them in a collective of a further step."""
+    done, left = finished(record), waiting_ranks(record)
+    if not done or not left or len(done) + len(left) < len(record.ranks):
+        return None
+    steps = max(rank.steps for rank in done)
+    return Sighting(
+        message=f"{_named(done).capitalize()} ended after {steps} steps, and {_named(left)} waited in the next one for "
+        "a collective that never came.",
+        evidence=(
+            Evidence(what="optimizer steps of the ranks that ended", value=steps, ranks=numbers(done)),
+            Evidence(what="optimizer steps of the ranks that waited", value=left[0].steps, ranks=numbers(left)),
+            *(Evidence(what="waited at", at=place(rank), ranks=(rank.rank,)) for rank in left[:1] if place(rank)),
+            *errors(record, LEFT_ALONE.pattern)[:1],
+        ),
+        confidence="likely",
+    )
+
+
+def numbers(ranks: tuple[Rank, ...]) -> tuple[int, ...]:
+    return tuple(rank.rank for rank in ranks)
+
+
+def _named(ranks: tuple[Rank, ...]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {listed(map(str, numbers(ranks)))}"
 
 
 def detect_log(log: Log) -> Sighting | None:
@@ -67,5 +98,6 @@ RULE = Rule(
             versions="data loaders of frameworks",
         ),
     ),
+    from_record=detect,
     from_log=detect_log,
 )

@@ -14,7 +14,7 @@ def detect(record: Record) -> Sighting | None:
     if not compile.evaluated_eager or switched(record, "compile"):
         return None
     return Sighting(
-        message=f"Training ran compiled{effect(compile)}, and {compile.evaluated_eager} of what was evaluated ran eager.",
+        message=f"Training ran compiled{effect(compile)}, and evaluation ran {compile.evaluated_eager} parts eager.",
         evidence=(
             Evidence(what="blocks that trained compiled and were evaluated eager", value=compile.evaluated_eager),
             *places(compile_calls(record)[:1]),

@@ -1,0 +1,85 @@
+"""Jobs that hang or end because ranks did not meet in their collectives."""
+
+from typing import Any
+
+from healthy_record import failed
+from rule_case import negative, positive
+
+CLOSED = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:65247."
+BACKWARD = """Process 16491: python3 -u train.py
+Python v3.11.7 (python3.11)
+
+Thread 16491 (idle): "MainThread"
+    _engine_run_backward (torch/autograd/graph.py:979)
+    backward (torch/autograd/__init__.py:395)
+    Tensor.backward (torch/_tensor.py:623)
+    <module> (train.py:6)
+
+Thread 16493 (idle): "Thread-1"
+    wait (threading.py:327)
+"""
+ASLEEP = """Process 16492: python3 -u train.py
+Python v3.11.7 (python3.11)
+
+Thread 16492 (idle): "MainThread"
+    <module> (train.py:8)
+"""
+REDUCING = """Thread 0x00007f4c2f7fe700 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 327 in wait
+
+Current thread 0x00007f4c4a0a1740 (most recent call first):
+  File "/site-packages/torch/distributed/distributed_c10d.py", line 3252 in all_reduce
+  File "/site-packages/torch/distributed/c10d_logger.py", line 83 in wrapper
+  File "train.py", line 16 in evaluate
+"""
+
+
+def ended(rank: int, reason: str, steps: int = 9, **rest: Any) -> dict[str, Any]:
+    known = {"rank": rank, "world_size": 2, "trained": True, "steps": steps, "process_group": "gloo"}
+    return {**known, "exit": {"reason": reason}, **rest}
+
+
+def hung(*stacks: str) -> dict[str, Any]:
+    ranks = [ended(number, "timeout", stack=stack) for number, stack in enumerate(stacks)]
+    return {"exit": {"code": 124, "reason": "timeout"}, "ranks": ranks}
+
+
+CASES = [
+    positive(
+        "launcher/uneven-batches-at-epoch-end",
+        "one rank ended, the other lost it in a collective",
+        {"exit": {"code": 1}, "ranks": [failed(CLOSED, steps=9), ended(1, "finished")]},
+        severity="error",
+        confidence="likely",
+    ),
+    positive(
+        "launcher/uneven-batches-at-epoch-end",
+        "one rank ended, the other hung",
+        {
+            "exit": {"code": 124, "reason": "timeout"},
+            "ranks": [ended(0, "timeout", stack=BACKWARD), ended(1, "finished")],
+        },
+        severity="error",
+        confidence="likely",
+    ),
+    negative(
+        "launcher/uneven-batches-at-epoch-end",
+        "a rank crashed, the other lost it",
+        {"exit": {"code": 1}, "ranks": [failed(CLOSED, steps=9), failed("ZeroDivisionError: division by zero", 1)]},
+    ),
+    positive(
+        "launcher/collective-timeout-absent-rank",
+        "one rank sleeps, the other is in its backward pass",
+        hung(BACKWARD, ASLEEP),
+        severity="error",
+    ),
+    negative("launcher/collective-timeout-absent-rank", "no rank waits for another", hung(ASLEEP, ASLEEP)),
+    positive(
+        "launcher/collective-desync",
+        "backward pass against the mean of an evaluation",
+        hung(BACKWARD, REDUCING),
+        severity="error",
+        confidence="likely",
+    ),
+    negative("launcher/collective-desync", "all at one line: no other rank is to blame", hung(BACKWARD, BACKWARD)),
+]
