@@ -1,8 +1,8 @@
 """Counts optimizer steps and backward passes of this process and tells those who listen where the boundaries are.
 
-Gradient accumulation makes one step of many backward passes; several optimizers make one step in turn. Only one thread is
-listened to, the first that trains: several at once would mix their steps, and gradients are not to be read while another
-thread writes them.
+Gradient accumulation makes one step of many backward passes; several optimizers make one step in turn. Only one thread
+is listened to, the first that trains: several at once would mix their steps, and gradients are not to be read while
+another thread writes them.
 """
 
 from __future__ import annotations
