@@ -53,9 +53,17 @@ def row(record, layer):
         (record_with(compile=Compile(graphs=3)), "compile: 3 graphs, coverage not sampled yet; no findings"),
         (record_with(compile=Compile(entries=("Linear",))), "compile: no graph; no findings"),
         (
-            record_with(compile=Compile(fraction=0.0, blocks=Blocks(total=2))),
+            record_with({"compile": {"backend": "inductor"}}, compile=Compile(fraction=0.0, blocks=Blocks(total=2))),
             "compile: 0/2 blocks compiled; no findings",
         ),
+        (
+            record_with(
+                order=(Applied(layer="compile", event="torch.compile", module="Net"),),
+                compile=Compile(fraction=0.0, blocks=Blocks(total=2)),
+            ),
+            "compile: 0/2 blocks compiled; no findings",
+        ),
+        (record_with(compile=Compile(fraction=0.0, blocks=Blocks(total=2))), "no findings"),
         (record_with({"compile": {"backend": "inductor"}}), "compile: not seen; no findings"),
         (record_with({"sharding": {"strategy": "FSDP2"}}), "sharding: none; no findings"),
         (
@@ -80,6 +88,7 @@ def row(record, layer):
             "checkpointing: 50 % of the blocks; no findings",
         ),
         (record_with(precision=Precision(matmul={"float32": 1.0})), "no findings"),
+        (record_with(precision=Precision(matmul={"complex64": 0.5, "complex128": 0.5})), "no findings"),
         (
             record_with(precision=Precision(matmul={"bfloat16": 0.999, "float32": 0.001})),
             "matmuls: bfloat16 > 99 %; no findings",
@@ -175,9 +184,18 @@ def test_a_move_to_another_device_is_no_precision_layer():
     cast = Applied(
         layer="precision", event="to", module="Model", detail={"dtype": "bfloat16", "dtype_before": "float32"}
     )
-    full = Precision(matmul={"float32": 1.0})
+    full = Precision(matmul={"float32": 0.5, "complex64": 0.5})
     assert stack_rows(record_with(order=(move,), precision=full)) == []
     assert row(record_with(order=(move, cast), precision=full), "precision").requested == "to: Model"
+
+
+def test_what_was_switched_off_was_not_requested():
+    """A checkpoint's recomputation enters autocast switched off when the forward ran without."""
+    entered = Applied(layer="precision", event="autocast", detail={"dtype": "bfloat16", "enabled": False})
+    switched_on = Applied(layer="precision", event="autocast", detail={"dtype": "bfloat16", "enabled": True})
+    full = Precision(matmul={"float32": 1.0})
+    assert stack_rows(record_with(order=(entered,), precision=full)) == []
+    assert row(record_with(order=(entered, switched_on), precision=full), "precision").requested == "autocast"
 
 
 def test_many_different_events_are_counted():
@@ -190,3 +208,5 @@ def test_parameters_in_no_optimizer_lower_the_coverage():
         observed=True, parameters=10, trainable=10, in_no_optimizer=("head.weight",), optimizers=("SGD",)
     )
     assert row(record_with(training=training), "trainer").coverage == "9/10 tensors"
+    many = Training(observed=True, trainable=60, in_no_optimizer=("head.weight",), in_no_optimizer_count=52)
+    assert row(record_with(training=many), "trainer").coverage == "8/60 tensors"

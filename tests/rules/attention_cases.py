@@ -249,6 +249,19 @@ CASES = [
             }
         },
     ),
+    positive(
+        "checkpointing/inactive-in-eval-mode",
+        "checkpoints by hand, until an evaluation left the model in eval mode",
+        {
+            "order": [],
+            "requested": {"checkpointing": {"enabled": False}},
+            "actual": {
+                "checkpointing": {"fraction": 0.0, "calls": 0, "calls_in_training_mode": 6},
+                "compile": {"checkpoints_in_graph": 0},
+                "training": {"training_mode": False},
+            },
+        },
+    ),
     negative(
         "checkpointing/inactive-in-eval-mode",
         "eval mode on purpose, nothing to checkpoint",

@@ -132,6 +132,17 @@ CASES = [
         ),
     ),
     positive(
+        "compile/recompile-limit-reached",
+        "a break beside it, which does not make the code eager",
+        broken(
+            graph_break("logging.Logger method not supported"),
+            limits=[{"function": "forward (model.py:3)", "limit": "recompile_limit"}],
+            blocks={"compiled": 6},
+            fraction=0.5,
+        ),
+        also=("note compile/untraceable-python-in-model-code",),
+    ),
+    positive(
         "compile/untraceable-python-in-model-code",
         "at three places",
         broken(*(graph_break("Failed to trace builtin operator", frame=f"model.py:{line}") for line in (3, 7, 9))),
@@ -151,6 +162,11 @@ CASES = [
             graph_break("Skip calling `torch.compiler.disable()`d function", count=9),
             graph_break("Call to `torch._dynamo.graph_break()`", frame="lib/torch/optim/optimizer.py:79", count=9),
             graph_break("Attempted to call function marked as skipped", frame="torch/nn/parallel/distributed.py:1694"),
+            graph_break(
+                "Attempted to call function marked as skipped\nmodule: torch.nn.parallel.distributed, qualname: "
+                "DistributedDataParallel._inside_ddp_forward",
+                frame="lib/python3.11/contextlib.py:105",
+            ),
         ),
     ),
     negative(

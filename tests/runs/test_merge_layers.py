@@ -276,6 +276,19 @@ def test_the_share_of_blocks_that_ran_again() -> None:
     assert checkpointed(0, 0, [], calls=8, reentrant_calls=0, recomputed=0).fraction == 0.0
 
 
+def test_checkpoints_before_the_model_was_left_in_eval_mode() -> None:
+    def calls(number: int, training: bool) -> Event:
+        return sample(3, 0, 4, checkpointing={"calls": number}, training_mode=training)
+
+    def merged_calls(*samples: Event) -> int | None:
+        return merged(process(steps(1.0), *samples)).actual.checkpointing.calls_in_training_mode
+
+    assert merged_calls(calls(6, True), calls(0, False)) == 6
+    assert merged_calls(calls(6, True), calls(0, True)) is None
+    assert merged_calls(calls(0, True), calls(0, False)) is None
+    assert merged_calls(calls(6, True), calls(6, False)) is None
+
+
 def test_checkpoints_inside_graphs_count() -> None:
     block_by_block = checkpointed(4, 8, [1])
     assert (block_by_block.fraction, block_by_block.reentrant) == (1.0, False)

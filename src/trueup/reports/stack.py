@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from trueup.reports.quantities import count, percent, size
-from trueup.reports.verdict import SEVERITIES, attention_in_words
+from trueup.reports.verdict import FULL_PRECISION, SEVERITIES, attention_in_words
 from trueup.schema.finding import Finding
 from trueup.schema.layer import LAYERS, Layer
 from trueup.schema.record import Applied, Record
@@ -95,11 +95,11 @@ def _setting(name: str, value: Any) -> str:
 
 
 def _applied(record: Record, layer: Layer) -> Iterator[Applied]:
-    """The events of a layer on the lowest rank, without moves that changed a device only."""
+    """The events of a layer on the lowest rank, without what was switched off and moves that changed a device only."""
     lowest = min((step.rank for step in record.order), default=0)
     for step in record.order:
         moved = step.event == "to" and step.detail.get("dtype") == step.detail.get("dtype_before")
-        if step.layer == layer and step.rank == lowest and not moved:
+        if step.layer == layer and step.rank == lowest and not moved and step.detail.get("enabled") is not False:
             yield step
 
 
@@ -201,7 +201,7 @@ def _checkpointing(record: Record) -> tuple[str, str]:
 
 def _precision(record: Record) -> tuple[str, str]:
     precision = record.actual.precision
-    low = sum(share for dtype, share in precision.matmul.items() if dtype not in ("float32", "float64"))
+    low = sum(share for dtype, share in precision.matmul.items() if dtype not in FULL_PRECISION)
     if not low and not _wanted(record, "precision"):
         return "", ""  # full precision by default is no layer
     facts = [f"{dtype} {percent(share)} of matmuls" for dtype, share in precision.matmul.items()]
@@ -227,7 +227,7 @@ def _trainer(record: Record) -> tuple[str, str]:
     training = record.actual.training
     if not training.observed:
         return "", ""
-    left_out = len(training.in_no_optimizer)
+    left_out = max(training.in_no_optimizer_count or 0, len(training.in_no_optimizer))
     actual = ", ".join(training.optimizers) or "no optimizer"
     if training.accumulation and training.accumulation > 1:
         actual += f", {training.accumulation} backward passes a step"

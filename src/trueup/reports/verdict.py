@@ -10,6 +10,8 @@ from trueup.schema.finding import Severity
 from trueup.schema.record import Attention, Compile, Record
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+FULL_PRECISION = ("float32", "float64", "complex64", "complex128")
+"""All other dtypes of matrix multiplications count as low."""
 """Worst first."""
 
 
@@ -76,7 +78,7 @@ def _parts(record: Record) -> Iterator[str]:
     if launch.requested_world_size and launch.world_size and launch.requested_world_size != launch.world_size:
         yield f"{launch.world_size} of {count(launch.requested_world_size, 'process', 'processes')} trained"
     compiled = compiled_in_words(actual.compile)
-    if compiled:
+    if compiled and _compile_wanted(record):
         yield f"compile: {compiled}"
     elif record.requested.get("compile"):
         yield "compile: not seen"
@@ -90,8 +92,16 @@ def _parts(record: Record) -> Iterator[str]:
         yield "sharding: none"
     if actual.checkpointing.fraction is not None and (actual.checkpointing.calls or actual.checkpointing.fraction):
         yield f"checkpointing: {percent(actual.checkpointing.fraction)} of the blocks"
-    low = {dtype: share for dtype, share in actual.precision.matmul.items() if dtype not in ("float32", "float64")}
+    low = {dtype: share for dtype, share in actual.precision.matmul.items() if dtype not in FULL_PRECISION}
     if low:
         yield "matmuls: " + ", ".join(f"{dtype} {percent(share)}" for dtype, share in low.items())
     if actual.adapter.names and actual.adapter.trainable_fraction is not None:
         yield f"adapter: {percent(actual.adapter.trainable_fraction)} of the parameters trainable"
+
+
+def _compile_wanted(record: Record) -> bool:
+    """False for a job that asked for no compilation and got none, about which there is nothing to say."""
+    compiled = record.actual.compile
+    seen = compiled.entries or compiled.frames or compiled.graphs or compiled.fraction
+    asked = any(step.layer == "compile" and step.event != "dynamo.config" for step in record.order)
+    return bool(seen or asked or record.requested.get("compile"))

@@ -38,6 +38,7 @@ _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 FEW = 6
 """Compiled regions of a whole model that breaks at one place: before, after, and the frames around it."""
 _INSIDE_TORCH = re.compile(r"(?:^|[/\\])torch[/\\](?:optim|nn[/\\]parallel|distributed|_dynamo|autograd)[/\\]")
+_OF_DDP = re.compile(r"\bDistributedDataParallel\b|torch\.nn\.parallel\.distributed")
 _EXTENSION = re.compile(r"(?:builtin `|unsupported builtin )(?P<name>[\w.]+?)\.?(?:`|$|\s)")
 _SIGNS_OF_EXTENSION = ("third-party C/C++ Python extension", "PyCapsule", "does not know how to trace the builtin")
 _NO_EXTENSION = sys.stdlib_module_names | {"torch"}
@@ -52,7 +53,8 @@ def break_kind(graph_break: GraphBreak) -> Kind:
     if extension_function(graph_break):
         return "extension"
     # Wrappers and optimizers of torch break at known places that cost little.
-    return "torch" if _INSIDE_TORCH.search(graph_break.frame or graph_break.at or "") else "python"
+    inside = _INSIDE_TORCH.search(graph_break.frame or graph_break.at or "") or _OF_DDP.search(text)
+    return "torch" if inside else "python"
 
 
 def breaks(compile: Compile, kind: Kind) -> tuple[GraphBreak, ...]:
@@ -106,7 +108,9 @@ def break_severity(record: Record, found: Iterable[GraphBreak]) -> Severity:
     """
     compile = record.actual.compile
     places = {each.frame or each.at or each.reason for each in found}
-    hurts = len(places) >= 3 or partly_eager(compile) or _in_pieces(compile)
+    # Past a recompile limit functions run eager whether or not they broke; the limit has a finding of its own.
+    eager = partly_eager(compile) and not compile.limits
+    hurts = len(places) >= 3 or eager or _in_pieces(compile)
     return "warning" if hurts else "note"
 
 

@@ -30,6 +30,11 @@ def applied(record: Record, *events: str) -> tuple[Applied, ...]:
     return tuple(each for each in record.order if each.event in events)
 
 
+def autocasts(record: Record) -> tuple[Applied, ...]:
+    """Contexts that switched autocast on; the recomputation of a checkpoint enters one that leaves it off."""
+    return tuple(each for each in applied(record, "autocast") if each.detail.get("enabled") is not False)
+
+
 def argument(record: Record, name: str) -> Any:
     """The value of a training argument of a Trainer, None when there is no Trainer or no such argument."""
     for each in applied(record, "Trainer"):
@@ -119,10 +124,10 @@ def percent(fraction: float) -> str:
     return f"{rounded} %"
 
 
-def listed(names: Iterable[str], limit: int = 3) -> str:
-    """The first names, and how many more there are."""
+def listed(names: Iterable[str], limit: int = 3, total: int = 0) -> str:
+    """The first names, and how many more there are; `total` where the record does not name all."""
     everything = list(names)
-    rest = len(everything) - limit
+    rest = max(len(everything), total) - limit
     return ", ".join(everything[:limit]) + (f" and {rest} more" if rest > 0 else "")
 
 

@@ -192,6 +192,8 @@ class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
     """Operators that drew random numbers in the last sampled step."""
     random_again: int | None = None
     """Those of them that ran within a backward pass: drawn again by the recomputation of a checkpoint."""
+    calls_in_training_mode: int | None = None
+    """Checkpoint calls of an earlier sampled step in training mode, where the last one, in eval mode, made none."""
     without_rng_state: int | None = None
     """Checkpoint calls of the last sampled step that do not preserve the random state."""
 

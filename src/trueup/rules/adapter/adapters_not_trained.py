@@ -16,14 +16,16 @@ def detect(record: Record) -> Sighting | None:
         return None
     orphans = _adapters(training.in_no_optimizer)
     dry = _adapters(training.without_gradient)
+    left_out = (training.in_no_optimizer_count or 0) - len(training.in_no_optimizer)
+    unreached = (training.without_gradient_count or 0) - len(training.without_gradient)
     total, trainable = adapter.adapter_parameters, adapter.adapter_trainable
     partly = False
     if trainable == 0:
         what = "none requires a gradient"
     elif orphans:
-        what = f"{len(orphans)} are in no optimizer ({listed(orphans, 2)})"
+        what = f"{_number(orphans, left_out)} are in no optimizer ({listed(orphans, 2)})"
     elif dry:
-        what = f"{len(dry)} got no gradient ({listed(dry, 2)})"
+        what = f"{_number(dry, unreached)} got no gradient ({listed(dry, 2)})"
     elif adapter.adapter_changed == 0:
         what = "none changed in the sampled steps"
     elif trainable < total:
@@ -44,6 +46,11 @@ def detect(record: Record) -> Sighting | None:
         confidence="established" if trainable == 0 or orphans else "possible" if partly else "likely",
         severity="note" if partly else "warning",
     )
+
+
+def _number(adapters: list[str], unnamed: int) -> str:
+    """How many adapters these are; at least, where the record does not name every parameter."""
+    return f"at least {len(adapters)}" if unnamed > 0 else str(len(adapters))
 
 
 def _adapters(names: tuple[str, ...]) -> list[str]:

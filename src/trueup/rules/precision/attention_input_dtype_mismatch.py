@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.definition import LogText, Rule, Sighting
-from trueup.rules.facts import applied, errors, places
+from trueup.rules.facts import applied, autocasts, errors, places
 from trueup.rules.log_facts import Mention, mention
 from trueup.rules.printed_dtypes import PRINTED, dtype, odd_one
 from trueup.schema.finding import Evidence, Remedy
@@ -22,7 +22,7 @@ def detect(record: Record) -> Sighting | None:
         return None
     return Sighting(
         message="Attention was given query, key, value or mask of different dtypes.",
-        evidence=(*crashed, *places(applied(record, "to", "autocast")[:2])),
+        evidence=(*crashed, *places((*applied(record, "to"), *autocasts(record))[:2])),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.definition import LogText, Rule, Sighting
-from trueup.rules.facts import applied, errors, percent, places, share
+from trueup.rules.facts import autocasts, errors, percent, places, share
 from trueup.rules.log_facts import mention
 from trueup.rules.printed_dtypes import HALVES, PRINTED, dtype, mixed_precision
 from trueup.schema.finding import Confidence, Evidence, Remedy
@@ -22,7 +22,7 @@ def detect(record: Record) -> Sighting | None:
     single, half = share(parameters, "float32"), share(parameters, "bfloat16", "float16")
     if not crashed or not (single and half):
         return None
-    contexts = applied(record, "autocast")
+    contexts = autocasts(record)
     return Sighting(
         message=f"A layer met two dtypes outside of autocast: {percent(single)} of the parameters are float32, "
         f"{percent(half)} half precision.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import applied, percent, places, precision_asked, share, switched, trained
+from trueup.rules.facts import applied, autocasts, percent, places, precision_asked, share, switched, trained
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
@@ -19,7 +19,7 @@ def detect(record: Record) -> Sighting | None:
         evidence=(
             Evidence(what="precision requested", value=wanted),
             *(Evidence(what=f"share of matmul FLOPs in {dtype}", value=part) for dtype, part in matmul.items()),
-            *places(applied(record, "autocast", "Accelerator")[:2]),
+            *places((*autocasts(record), *applied(record, "Accelerator"))[:2]),
         ),
     )
 

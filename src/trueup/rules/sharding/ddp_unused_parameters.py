@@ -13,13 +13,15 @@ TEXT = r"Expected to have finished reduction in the prior iteration"
 def detect(record: Record) -> Sighting | None:
     crashed = errors(record, TEXT)
     wraps = applied(record, "DistributedDataParallel")
-    unused = record.actual.training.without_gradient
+    training = record.actual.training
+    unused, count = training.without_gradient, training.without_gradient_count or 0
     strict = bool(wraps) and not any(wrap.detail.get("find_unused_parameters") for wrap in wraps)
     hung = strict and bool(unused) and record.exit.reason == "timeout"
     if not crashed and not hung:
         return None
+    which = f": {listed(unused, total=count)}" if unused else ""
     return Sighting(
-        message=f"DDP waited for the gradients of parameters that had none{': ' + listed(unused) if unused else ''}; "
+        message=f"DDP waited for the gradients of parameters that had none{which}; "
         f"the {'next forward raised' if crashed else 'job hung'}.",
         evidence=(
             *crashed,

@@ -15,10 +15,11 @@ def detect(record: Record) -> Sighting | None:
     missing = [name for name in training.in_no_optimizer if name not in unused]
     if not training.observed or not training.optimizers or not missing:
         return None
-    count = max(len(missing), (training.in_no_optimizer_count or 0) - len(unused))
+    named_as_unused = len(training.in_no_optimizer) - len(missing)
+    count = max(len(missing), (training.in_no_optimizer_count or 0) - named_as_unused)
     return Sighting(
         message=f"{count} of {training.trainable} trainable parameters get gradients and are in no optimizer: "
-        f"{listed(missing)}.",
+        f"{listed(missing, total=count)}.",
         evidence=(
             *(Evidence(what="parameter in no optimizer", value=name) for name in missing[:5]),
             Evidence(what="parameters in no optimizer", value=count),

@@ -17,11 +17,11 @@ def detect(record: Record) -> Sighting | None:
     dry = [name for name in training.without_gradient if name not in elsewhere and not name.startswith(FOREIGN)]
     if not training.observed or not dry:
         return None
-    count = max(len(dry), (training.without_gradient_count or 0) - len(elsewhere))
+    count = max(len(dry), (training.without_gradient_count or 0) - (len(training.without_gradient) - len(dry)))
     many = training.trainable > 0 and count >= training.trainable / 2
     return Sighting(
         message=f"{count} of {training.trainable} trainable parameters had no gradient at the sampled steps: "
-        f"{listed(dry)}.",
+        f"{listed(dry, total=count)}.",
         evidence=(
             *(Evidence(what="parameter without a gradient", value=name) for name in dry[:5]),
             Evidence(what="parameters without a gradient", value=count),

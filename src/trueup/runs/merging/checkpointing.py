@@ -5,7 +5,7 @@ from __future__ import annotations
 from trueup.runs.events import Event
 from trueup.runs.merging.job import Job
 from trueup.runs.merging.samples import blocks_of, ran_compiled, recorded, steady_samples, watched
-from trueup.runs.merging.values import mapping, whole
+from trueup.runs.merging.values import mapping, truth, whole
 from trueup.schema.record import Checkpointing
 
 
@@ -25,7 +25,17 @@ def merged_checkpointing(job: Job) -> Checkpointing:
         without_rng_state=whole(seen.get("without_rng_state")),
         random_ops=_drawn(sample, "random_ops"),
         random_again=_drawn(sample, "random_in_backward"),
+        calls_in_training_mode=None if calls else _before_eval(job, sample),
     )
+
+
+def _before_eval(job: Job, last: Event) -> int | None:
+    """Calls of the newest step in training mode that checkpointed, when the last step ran in eval mode."""
+    if truth(last.get("training_mode")) is not False:
+        return None
+    trained = [sample for sample in watched(job.of_lead("sample")) if truth(sample.get("training_mode"))]
+    calls = [whole(mapping(sample.get("checkpointing")).get("calls")) for sample in trained]
+    return next((number for number in reversed(calls) if number), None)
 
 
 def _drawn(sample: Event, field: str) -> int | None:

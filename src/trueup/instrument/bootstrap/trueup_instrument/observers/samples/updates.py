@@ -51,13 +51,13 @@ class Window:
                     continue
                 moved = now != held
                 pushed = gradient != 0
-                name = names.get(key, "(not a parameter of the model)")
+                name = names.get(key, "")  # an optimizer may hold a tensor that is no part of the model
                 elements += int(pushed.sum())
                 still += int((pushed & ~moved).sum())
                 if bool(moved.any()):
                     changed += 1
                     adapters_changed += is_adapter(name)
-                elif bool(pushed.any()):
+                elif name and bool(pushed.any()):
                     unchanged.append(name)
         self.before = {}
         return {
