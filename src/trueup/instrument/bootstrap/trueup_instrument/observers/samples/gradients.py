@@ -44,7 +44,7 @@ class Window:
 
     def fields(self) -> dict[str, Any]:
         names = parameters.names_of(self.sample.roots)
-        missing = sorted(names.get(key, "(not a parameter of the model)") for key in self.without)
+        missing = sorted(names[key] for key in self.without if key in names)  # others are no part of the model
         return {
             "gradients": {
                 "without": missing[:SHOWN],
