@@ -151,3 +151,23 @@ def test_secrets_and_home_stay_out(tmp_path, capsys, monkeypatch):
         printed = capsys.readouterr().out
         assert "hf_abcdefghijklmnopqrstuv" not in printed
         assert "/home/somebody" not in printed
+
+
+def test_a_damaged_file_is_told_in_every_format(tmp_path, capsys):
+    file = tmp_path / "job.log.gz"
+    file.write_bytes(gzip.compress(b"step 1\nstep 2\n" * 99)[:-9])
+    for shape in ("text", "json", "sarif", "html"):
+        assert main(["explain", str(file), "--format", shape]) == 0
+        assert "damaged or cut off" in " ".join(capsys.readouterr().out.split())
+    assert main(["explain", str(file)]) == 0
+    assert capsys.readouterr().out.startswith("trueup: no failure found in what could be read\n")
+
+
+@pytest.mark.parametrize(
+    ("closed", "said"), [("<&-", "standard input is closed"), (">&-", "standard output is closed")]
+)
+def test_a_closed_stream_is_wrong_usage(closed, said):
+    command = f'"{sys.executable}" -m trueup explain - {closed}'
+    done = subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr

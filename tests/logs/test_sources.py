@@ -34,6 +34,32 @@ def test_what_a_damaged_archive_still_holds_is_read(pack: Callable[[bytes], byte
     assert all(failure.type == "ValueError" for failure in log.failures)
 
 
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_damaged_archive_is_told(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    packed = pack(TRACEBACK.encode())
+    path.write_bytes(packed[:-5])
+    note = "damaged or cut off: what stands behind the damage could not be read"
+    assert read(path).notes == (f"{path}: {note}",)
+    assert read(tmp_path).notes == (f"job.log: {note}",)
+    path.write_bytes(packed)
+    assert read(path).notes == ()
+
+
+def test_what_stands_before_the_damage_is_read() -> None:
+    packed = gzip.compress(TRACEBACK.encode() + os.urandom(300_000).hex().encode())
+    log = log_of(packed[:-1000])
+    assert root(log).type == "ValueError"
+    assert len(log.notes) == 1
+
+
+def test_what_is_no_text_is_told() -> None:
+    noise = bytes(range(256)) * 20
+    assert log_of(noise).notes == ("-: no text, by the bytes that it begins with",)
+    assert log_of(bytes(5000) + TRACEBACK.encode()).notes == ()  # a log whose file was emptied while it was written
+    assert log_of(TRACEBACK.replace("empty", "\x1b[31mgrün\x1b[0m\b").encode("latin-1")).notes == ()
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1"])
 def test_encodings(encoding: str) -> None:
     text = TRACEBACK.replace("empty", "zu klein für das Gerät")

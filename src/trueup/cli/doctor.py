@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from trueup.cli.exits import FINDINGS
-from trueup.cli.output import format_option, is_coloured, save, width_of, write
+from trueup.cli.output import format_option, is_coloured, printed_on, save, width_of, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +51,7 @@ def doctor(
         raise click.UsageError("--python and --env name the same thing; give one of them")
     diagnosis = redacted(diagnosed(python, folder, package))
     asked_in_vain = diagnosis.wheels is not None and diagnosis.wheels.verdict != "fits"
-    write(sys.stdout, presentation(diagnosis, shape))
+    write(printed_on(), presentation(diagnosis, shape))
     if json_file is not None:
         save(presentation(diagnosis, "json"), json_file)
     counted = ("error", "warning", "note") if strict else ("error", "warning")
@@ -100,7 +99,7 @@ def presentation(diagnosis: Diagnosis, shape: str) -> str:
     from trueup.reports import diagnosis as report
 
     if shape == "text":
-        return report.as_text(diagnosis, width=width_of(sys.stdout), colour=is_coloured(sys.stdout))
+        return report.as_text(diagnosis, width=width_of(printed_on()), colour=is_coloured(printed_on()))
     return {"json": report.as_json, "sarif": report.as_sarif, "html": report.as_html}[shape](diagnosis)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trueup.cli.exits import FINDINGS
-from trueup.cli.output import format_option, is_coloured, save, width_of, write
+from trueup.cli.output import format_option, is_coloured, printed_on, save, width_of, write
 
 if TYPE_CHECKING:
     from trueup.schema.explanation import Explanation, Unexplained
@@ -40,6 +40,8 @@ def explain(log: str, json_file: Path | None, shape: str) -> int:
     from trueup.logs import read
     from trueup.rules import explain as explained
 
+    if log == STDIN and sys.stdin is None:
+        raise click.UsageError("standard input is closed; `-` reads from it")
     if log != STDIN and not Path(log).exists():
         raise click.UsageError(f"no file or folder {log!r}; `-` reads from standard input")
     try:
@@ -47,7 +49,7 @@ def explain(log: str, json_file: Path | None, shape: str) -> int:
     except OSError as error:
         raise click.UsageError(f"cannot read {log}: {error.strerror or error}") from error
     explanation = redacted(explained(read_log))
-    write(sys.stdout, presentation(explanation, shape))
+    write(printed_on(), presentation(explanation, shape))
     if json_file is not None:
         save(presentation(explanation, "json"), json_file)
     return FINDINGS if explanation.findings else 0
@@ -58,7 +60,7 @@ def presentation(explanation: Explanation, shape: str) -> str:
     from trueup.reports import explanation as report
 
     if shape == "text":
-        return report.as_text(explanation, width=width_of(sys.stdout), colour=is_coloured(sys.stdout))
+        return report.as_text(explanation, width=width_of(printed_on()), colour=is_coloured(printed_on()))
     return {"json": report.as_json, "sarif": report.as_sarif, "html": report.as_html}[shape](explanation)
 
 
@@ -71,6 +73,7 @@ def redacted(explanation: Explanation) -> Explanation:
         findings=tuple(map(_finding, explanation.findings)),
         unexplained=tuple(map(_unexplained, explanation.unexplained)),
         sources=tuple(map(_text, explanation.sources)),
+        notes=tuple(map(_text, explanation.notes)),
     )
 
 

@@ -84,3 +84,10 @@ def write(stream: TextIO, text: str) -> None:
 def standard(name: str) -> TextIO:
     """`stdout` or `stderr` as they are now."""
     return sys.stderr if name == "stderr" else sys.stdout
+
+
+def printed_on() -> TextIO:
+    """Standard output, for a command that has nothing to do but print."""
+    if sys.stdout is None:
+        raise click.UsageError("standard output is closed")
+    return sys.stdout

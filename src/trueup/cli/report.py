@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trueup.cli.output import format_option, presentation, save, show, standard
+from trueup.cli.output import format_option, presentation, printed_on, save, show
 
 if TYPE_CHECKING:
     from trueup.schema.record import Record
@@ -23,7 +23,7 @@ def report(run: Path, json_file: Path | None, shape: str) -> None:
     While the job runs, the report is made from the events written so far.
     """
     record = load(run)
-    show(record, shape, standard("stdout"))
+    show(record, shape, printed_on())
     if json_file is not None:
         save(presentation(record, "json"), json_file)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
-from trueup.cli.output import format_option, width_of, write
+from trueup.cli.output import format_option, printed_on, width_of, write
 
 
 @click.command(short_help="List the known failure classes, or explain one.")
@@ -27,8 +25,8 @@ def rules(rule_id: str | None, search: str | None, shape: str) -> None:
     if search is not None and not chosen:
         click.echo(f"no rule contains {search!r}; `trueup rules` lists them all", err=True)
     if shape == "json":
-        write(sys.stdout, rulebook.as_json(chosen))
+        write(printed_on(), rulebook.as_json(chosen))
     elif rule_id is not None and chosen:
-        write(sys.stdout, rulebook.page(chosen[0], width=width_of(sys.stdout)))
+        write(printed_on(), rulebook.page(chosen[0], width=width_of(printed_on())))
     else:
-        write(sys.stdout, rulebook.listing(chosen))
+        write(printed_on(), rulebook.listing(chosen))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
-from typing import BinaryIO
+import io
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, cast
 
 from trueup.logs.sources import DAMAGED
 
@@ -16,17 +17,26 @@ LONGEST_LINE = 8 << 20
 _UTF16 = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
-def blocks(stream: BinaryIO) -> Iterator[bytes]:
-    """The text in UTF-8, cut at line ends. Ends early, without an error, where the file is damaged."""
-    first = _line_end(stream, _some(stream))
+DAMAGE = "damaged or cut off: what stands behind the damage could not be read"
+NO_TEXT = "no text, by the bytes that it begins with"
+_CONTROLS = bytes((*range(1, 8), *range(14, 27), *range(28, 32)))
+"""What no text holds: the controls without tabs, line ends, backspace and escape; a copied log may hold zeros."""
+
+
+def blocks(stream: BinaryIO, note: Callable[[str], object] = str) -> Iterator[bytes]:
+    """The text in UTF-8, cut at line ends. Ends early, without an error, where the file is damaged; `note` is told."""
+    source = _Source(stream, note)
+    first = source.block()
     encoding = _wide_encoding(first)
     if encoding is not None:
-        yield from _narrowed(stream, first, encoding)
+        yield from _narrowed(source, first, encoding)
         return
+    if _is_binary(first):
+        note(NO_TEXT)
     block = first.removeprefix(codecs.BOM_UTF8)
     while block:
         yield block
-        block = _line_end(stream, _some(stream))
+        block = source.block()
 
 
 def text_of(raw: bytes) -> str:
@@ -39,28 +49,54 @@ def text_of(raw: bytes) -> str:
         return text if valid else raw.decode("latin-1")
 
 
-def _some(stream: BinaryIO) -> bytes:
-    try:
-        return stream.read(BLOCK)
-    except DAMAGED:
-        return b""
+class _Source:
+    """A stream that ends where it is damaged."""
+
+    def __init__(self, stream: BinaryIO, note: Callable[[str], object]) -> None:
+        self._stream = cast(io.BufferedReader, stream)
+        self._note = note
+        self._ended = False
+
+    def some(self) -> bytes:
+        """BLOCK bytes, fewer at the end. Read piece by piece: one large read loses what came before the damage."""
+        pieces, missing = [], BLOCK
+        while missing and not self._ended:
+            try:
+                piece = self._stream.read1(missing)
+            except DAMAGED:
+                self._damaged()
+                break
+            self._ended = not piece
+            pieces.append(piece)
+            missing -= len(piece)
+        return b"".join(pieces)
+
+    def block(self) -> bytes:
+        """As many, with the rest of the last line."""
+        block = self.some()
+        if self._ended or block.endswith(b"\n"):
+            return block
+        try:
+            return block + self._stream.readline(LONGEST_LINE)
+        except DAMAGED:
+            self._damaged()
+            return block
+
+    def _damaged(self) -> None:
+        self._ended = True
+        self._note(DAMAGE)
 
 
-def _line_end(stream: BinaryIO, block: bytes) -> bytes:
-    """The block with the rest of its last line."""
-    if not block or block.endswith(b"\n"):
-        return block
-    try:
-        return block + stream.readline(LONGEST_LINE)
-    except DAMAGED:
-        return block
+def _is_binary(first: bytes) -> bool:
+    sample = first[:65536].replace(b"\x00", b"")
+    return len(sample) - len(sample.translate(None, _CONTROLS)) > len(sample) * 0.05 or bool(first and not sample)
 
 
-def _narrowed(stream: BinaryIO, first: bytes, encoding: str) -> Iterator[bytes]:
+def _narrowed(source: _Source, first: bytes, encoding: str) -> Iterator[bytes]:
     """UTF-16 as UTF-8, cut at line ends."""
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     text = decoder.decode(first).removeprefix("\ufeff")
-    while more := _some(stream):
+    while more := source.some():
         cut = text.rfind("\n") + 1
         if cut or len(text) > LONGEST_LINE:
             cut = cut or len(text)

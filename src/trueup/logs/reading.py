@@ -27,6 +27,7 @@ def read(source: Path | str | BinaryIO | Literal["-"]) -> Log:
     parser = Parser(collector, versions)
     scanner = Scanner(parser)
     names: list[str] = []
+    notes: list[str] = []
     several = False
     for part in sources(source):
         several = several or part.name is not None
@@ -34,10 +35,11 @@ def read(source: Path | str | BinaryIO | Literal["-"]) -> Log:
         parser.begin(part.name, rank_of_file(part.name) if part.name else None)
         try:
             with part.opened() as stream:
-                scanner.scan(blocks(stream))
-        except DAMAGED:
+                scanner.scan(blocks(stream, lambda what: notes.append(f"{names[-1]}: {what}")))
+        except DAMAGED as error:
             if not several:
                 raise
+            notes.append(f"{names[-1]}: could not be read: {getattr(error, 'strerror', None) or error}")
     if scanner.lines < SHORT:
         parser.add_plain()
     ranks = parser.ranks | scanner.printed.ranks
@@ -49,4 +51,5 @@ def read(source: Path | str | BinaryIO | Literal["-"]) -> Log:
         lines=scanner.lines,
         size=scanner.size,
         sources=tuple(names),
+        notes=tuple(notes),
     )

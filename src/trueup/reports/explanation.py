@@ -39,6 +39,8 @@ def as_text(explanation: Explanation, *, width: int = 100, colour: bool = False)
             print_finding(console, finding)
     console.print()
     labelled(console, "read", read_in_words(explanation), INDENT)
+    for note in explanation.notes:
+        labelled(console, "note", plain(note), INDENT)
     return printed(console)
 
 
@@ -53,6 +55,7 @@ def as_sarif(explanation: Explanation) -> str:
         {"level": "error", "message": {"text": f"not known: {plain(failure.text)}"}}
         for failure in explanation.unexplained
     ]
+    notifications += [{"level": "warning", "message": {"text": plain(note)}} for note in explanation.notes]
     invocation: dict[str, Any] = {"executionSuccessful": True, "toolExecutionNotifications": notifications}
     return sarif.log_of(explanation.findings, invocation)
 
@@ -65,6 +68,7 @@ def as_html(explanation: Explanation) -> str:
         all=explanation.findings,
         unexplained=[(failure.text, list(told(failure))) for failure in explanation.unexplained],
         read=read_in_words(explanation),
+        notes=[plain(note) for note in explanation.notes],
     )
 
 
@@ -81,7 +85,9 @@ def verdict(explanation: Explanation) -> str:
         return plain(f"{root.rule}{'' if root.confidence == 'established' else f' ({root.confidence})'}{more}")
     if findings:
         return plain(f"possibly {findings[0].rule}{more}")
-    return NOTHING if explanation.lines else EMPTY
+    if not explanation.lines:
+        return EMPTY
+    return f"{NOTHING} in what could be read" if explanation.notes else NOTHING
 
 
 def told(failure: Unexplained) -> Iterator[tuple[str, str]]:

@@ -63,6 +63,7 @@ def explain(log: Log) -> Explanation:
         findings=judgement.findings,
         unexplained=tuple(_unexplained(log, judgement.explained))[:MOST],
         sources=log.sources,
+        notes=log.notes,
         lines=log.lines,
         size=log.size,
         ranks=log.ranks,

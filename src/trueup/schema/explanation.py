@@ -36,6 +36,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Root failures without a finding, in the order of the log, equal ones once; empty when none is left."""
     sources: tuple[str, ...] = ()
     """Files read."""
+    notes: tuple[str, ...] = ()
+    """Each names a file and what of it could not be read."""
     lines: int = 0
     size: int = 0
     """Bytes read, after decompression."""

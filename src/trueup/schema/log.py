@@ -83,3 +83,5 @@ class Log(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes read, after decompression."""
     sources: tuple[str, ...] = ()
     """Files read."""
+    notes: tuple[str, ...] = ()
+    """Each names a file and what of it could not be read."""
