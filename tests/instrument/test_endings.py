@@ -54,6 +54,7 @@ def test_the_chain_of_an_exception_is_told(tmp_path: Path) -> None:
         ("exit_code", 3, None, ""),
         ("at_once", 5, None, "Rank 0 ended with exit code 5, by os._exit or a crash, before it could write how"),
         ("in_thread", 0, None, ""),
+        ("unprintable", 1, "__main__.unprintable.<locals>.Unprintable: (its message could not be printed)", ""),
         ("own_hook", 1, "ValueError: through a hook of its own", ""),
     ],
 )

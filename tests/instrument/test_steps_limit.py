@@ -31,7 +31,7 @@ def done(folder: Path) -> dict[str, Done]:
         variables = {"TRUEUP_STEPS": str(LIMIT), "COUNTS": str(folder / f"{name}-count")}
         return Order(name, f"limited.{name}", variables=variables, **options)  # type: ignore[arg-type]
 
-    orders = [order(name) for name in JOBS]
+    orders = [order(name) for name in (*JOBS, "in_thread")]
     orders += [order("catches_everything_around_the_loop"), order("replicated", ranks=2)]
     orders += [order("trainer", arguments={"folder": str(folder / "trainer")})]
     return run_jobs(folder, orders, start_in_child=True)
@@ -66,3 +66,10 @@ def test_a_program_that_swallows_the_end_goes_on_to_its_own(done: dict[str, Done
 
 def test_what_was_printed_is_not_lost(done: dict[str, Done], folder: Path) -> None:
     assert "buffered until the end\nswallowed\n" in (folder / "output.txt").read_text()
+
+
+def test_a_thread_that_trains_ends_without_an_error(done: dict[str, Done], folder: Path) -> None:
+    job = done["in_thread"]
+    assert (job.exits, made(folder, "in_thread")) == ((0,), LIMIT)
+    assert job.of("error") == []
+    assert "StepsReached" not in (folder / "output.txt").read_text()

@@ -44,6 +44,16 @@ def in_thread():
     print("went on")
 
 
+def unprintable():
+    class Unprintable(Exception):
+        def __str__(self):
+            raise RuntimeError("it cannot be said")
+
+        __repr__ = __str__
+
+    raise Unprintable
+
+
 def own_hook():
     sys.excepthook = lambda kind, error, trace: print(f"mine: {error}")
     raise ValueError("through a hook of its own")

@@ -1,6 +1,7 @@
 """Jobs that would make 20 optimizer steps, and write down after each how many they have made."""
 
 import os
+import threading
 
 import models
 import torch
@@ -61,6 +62,13 @@ def catches_everything():
             step(model, optimizer, given)
         except:  # noqa: E722
             print("swallowed")
+
+
+def in_thread():
+    """The request to end ends the thread; the main thread has nothing left to do."""
+    thread = threading.Thread(target=plain)
+    thread.start()
+    thread.join()
 
 
 def catches_everything_around_the_loop():

@@ -9,6 +9,7 @@ import sys
 import threading
 
 from trueup_instrument import places, role
+from trueup_instrument.clock import StepsReached
 from trueup_instrument.observers.samples import memory
 
 TYPE_CHECKING = False
@@ -52,6 +53,8 @@ def _watch_exceptions(session: Session) -> None:
         previous(kind, error, trace)
 
     def thread_hook(arguments: threading.ExceptHookArgs) -> None:
+        if issubclass(arguments.exc_type, StepsReached):
+            return  # no failure; Python would print it, as it is silent about SystemExit itself only
         if arguments.exc_type is not SystemExit:
             tell(arguments.exc_value, arguments.exc_traceback, getattr(arguments.thread, "name", "unknown"))
         previous_thread(arguments)
@@ -86,7 +89,7 @@ def tell_error(
         chain.append(
             {
                 "type": f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins."),
-                "message": str(error)[:MESSAGE_KEPT],
+                "message": _message(error),
                 "at": places.user_line_of(frames),
                 "frames": [f"{places.installed(file)}:{line}" for file, line in frames[-FRAMES_KEPT:]],
             }
@@ -102,6 +105,13 @@ def tell_error(
         thread=thread,
         out_of_memory=any(name in link["type"] for link in chain for name in OUT_OF_MEMORY),
     )
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)[:MESSAGE_KEPT]
+    except Exception:  # a `__str__` of the user's
+        return "(its message could not be printed)"
 
 
 def _frames(trace: TracebackType | None) -> list[tuple[str, int]]:
