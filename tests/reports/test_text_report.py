@@ -94,3 +94,4 @@ def test_what_the_record_lacks_is_listed(demo_record):
     text = render(record)
     assert "gradient norms were observed for the first 3 steps only (ranks 0, 1)" in text
     assert "2 fields of a newer trueup were not understood" in text
+    assert "1 field of a newer trueup was not" in render(msgspec.structs.replace(record, unknown_fields=1))

@@ -123,7 +123,8 @@ def notes(record: Record) -> list[str]:
     """What is missing from the record, each in one sentence."""
     lines = [note_in_words(note) for note in record.notes]
     if record.unknown_fields:
-        lines.append(f"{count(record.unknown_fields, 'field')} of a newer trueup were not understood")
+        were = "was" if record.unknown_fields == 1 else "were"
+        lines.append(f"{count(record.unknown_fields, 'field')} of a newer trueup {were} not understood")
     return lines
 
 
