@@ -28,7 +28,12 @@ class Losses:
         for root in roots if isinstance(roots, (tuple, list)) else (roots,):
             if self._unscaled is not None and self._unscaled[0]() is root:
                 root = self._unscaled[1]
-            if hasattr(root, "numel") and root.numel() == 1 and not hasattr(root, "_local_tensor"):
+            if (
+                hasattr(root, "numel")
+                and root.numel() == 1
+                and not root.is_complex()
+                and not hasattr(root, "_local_tensor")
+            ):
                 self._parts.append(Pending(root.detach()))
 
     def of_step(self) -> list[Pending]:

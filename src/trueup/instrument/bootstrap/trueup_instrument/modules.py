@@ -33,6 +33,14 @@ def bare(module: Any) -> Any:
             return module
 
 
+def beneath_adapters(module: Any) -> Any:
+    """The user's model beneath PEFT's two wrappers: the PeftModel, and the tuner (LoraModel, ...) within."""
+    for wrapper, name in (("PeftModel", "base_model"), ("BaseTuner", "model")):
+        if any(base.__name__ == wrapper for base in type(module).__mro__):
+            module = module._modules.get(name, module)
+    return module
+
+
 def class_name(module: Any) -> str:
     """Name of the module's own class; FSDP2 puts `FSDP` before it by making a subclass at run time."""
     kind = type(bare(module))

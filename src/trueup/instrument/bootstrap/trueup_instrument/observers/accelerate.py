@@ -6,6 +6,7 @@ import os
 
 from trueup_instrument import modules, patching
 from trueup_instrument.announcements import Announcements, precision_name, spoken
+from trueup_instrument.attributes import plain_attribute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -175,4 +176,4 @@ def _prepared(say: Announcements) -> After:
 
 
 def _class_of(thing: Any) -> str:
-    return modules.class_name(thing) if hasattr(thing, "_modules") else type(thing).__name__
+    return modules.class_name(thing) if plain_attribute(thing, "_modules") is not None else type(thing).__name__

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from trueup_instrument import modules, patching
 from trueup_instrument.announcements import Announcements, spoken
+from trueup_instrument.attributes import plain_attribute
 from trueup_instrument.wrappers import compiled_parts
 
 TYPE_CHECKING = False
@@ -44,7 +45,7 @@ def _wrapping(session: Session, say: Announcements, module: ModuleType) -> None:
 
 
 def _is_reentrant(wrapper: Any, module: ModuleType) -> bool | None:
-    implementation = getattr(wrapper, "checkpoint_impl", None)
+    implementation = plain_attribute(wrapper, "checkpoint_impl")
     return None if implementation is None else implementation == module.CheckpointImpl.REENTRANT
 
 
@@ -99,7 +100,7 @@ def _hugging_face(session: Session, say: Announcements, module: ModuleType) -> N
 
 def _blocks_switched(model: Any) -> int | None:
     """How many blocks hold the switch, or None where the module around them holds it (transformers before 4.53)."""
-    switches = [getattr(block, "gradient_checkpointing", None) for _, block in modules.blocks_of(model)]
+    switches = [plain_attribute(block, "gradient_checkpointing") for _, block in modules.blocks_of(model)]
     return None if all(switch is None for switch in switches) else sum(switch is True for switch in switches)
 
 

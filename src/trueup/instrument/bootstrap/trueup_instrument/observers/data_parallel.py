@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trueup_instrument import modules, patching
 from trueup_instrument.announcements import Announcements, is_own_decision, spoken
+from trueup_instrument.attributes import plain_attribute
 from trueup_instrument.wrappers import compiled_parts, modules_given
 
 TYPE_CHECKING = False
@@ -69,7 +70,7 @@ def _data_parallel(session: Session, say: Announcements, module: ModuleType) -> 
             "sharding",
             "DataParallel",
             modules.class_name(replicas.module),
-            devices=len(getattr(replicas, "device_ids", ())),
+            devices=len(plain_attribute(replicas, "device_ids", ())),
             compiled_inside=bool(compiled_parts(replicas.module)),
         )
 

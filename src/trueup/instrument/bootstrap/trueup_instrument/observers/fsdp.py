@@ -6,6 +6,7 @@ import types
 
 from trueup_instrument import modules, patching
 from trueup_instrument.announcements import Announcements, is_own_decision, precision_name, spoken
+from trueup_instrument.attributes import plain_attribute
 from trueup_instrument.wrappers import compiled_parts, modules_given
 
 TYPE_CHECKING = False
@@ -83,7 +84,7 @@ def _fsdp1(session: Session, say: Announcements, module: ModuleType) -> None:
             "FullyShardedDataParallel",
             modules.class_name(sharded),
             units=sum(isinstance(part, kind) for part in sharded.modules()),
-            sharding_strategy=spoken(getattr(sharded, "sharding_strategy", given.get("sharding_strategy"))),
+            sharding_strategy=spoken(plain_attribute(sharded, "sharding_strategy", given.get("sharding_strategy"))),
             use_orig_params=given.get("use_orig_params"),
             mixed_precision=policy
             and {

@@ -52,7 +52,7 @@ def _adapters(session: Session, say: Announcements, peft: ModuleType) -> None:
 
 def _half_elements(model: Any) -> int:
     """Elements of the parameters in half precision."""
-    parameters = model.parameters() if hasattr(model, "parameters") else ()
+    parameters = model.parameters() if hasattr(type(model), "parameters") else ()
     return sum(parameter.numel() for parameter in parameters if spoken(parameter.dtype) in ("float16", "bfloat16"))
 
 

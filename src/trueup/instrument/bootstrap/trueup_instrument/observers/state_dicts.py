@@ -51,7 +51,10 @@ def _pretrained(session: Session, say: Announcements, module: ModuleType) -> Non
     kind = module.PreTrainedModel
 
     def finalized(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:  # transformers 5
-        info, model = result, next(value for value in (*args, *kwargs.values()) if hasattr(value, "named_parameters"))
+        info, model = (
+            result,
+            next(value for value in (*args, *kwargs.values()) if hasattr(type(value), "named_parameters")),
+        )
         _tell(
             say,
             model,
@@ -62,7 +65,7 @@ def _pretrained(session: Session, say: Announcements, module: ModuleType) -> Non
         )
 
     def loaded(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:  # transformers 4
-        if isinstance(result, tuple) and len(result) > 3 and hasattr(result[0], "named_parameters"):
+        if isinstance(result, tuple) and len(result) > 3 and hasattr(type(result[0]), "named_parameters"):
             model, missing, unexpected, mismatched = result[:4]
             _tell(say, model, missing, unexpected, mismatched=len(mismatched), by="from_pretrained")
 

@@ -6,6 +6,7 @@ import weakref
 
 from trueup_instrument import modules, patching
 from trueup_instrument.announcements import Announcements, spoken
+from trueup_instrument.attributes import plain_attribute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _tell_config(say: Announcements, model: Any, config: Any, asked: Any) -> Non
         requested=spoken(asked),
         use_cache=getattr(config, "use_cache", None),
         output_attentions=getattr(config, "output_attentions", None),
-        supports_sdpa=getattr(model, "_supports_sdpa", None),
+        supports_sdpa=plain_attribute(model, "_supports_sdpa"),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from trueup_instrument import modules
+from trueup_instrument.attributes import plain_attribute
 from trueup_instrument.frames import innermost_code
 
 TYPE_CHECKING = False
@@ -136,7 +137,7 @@ class Window:
 
     def _requested(self) -> str | None:
         for root in self.sample.roots:
-            config = getattr(modules.bare(root), "config", None)
+            config = plain_attribute(modules.beneath_adapters(modules.bare(root)), "config")
             name = getattr(config, "_attn_implementation", None)
             if name is not None:
                 return str(name)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 
 from trueup_instrument import modules
+from trueup_instrument.attributes import plain_attribute
 from trueup_instrument.frames import innermost_code
 from trueup_instrument.observers.samples import parameters
 
@@ -61,7 +62,7 @@ class Window:
         key = id(module)
         if self._has_gradients():
             self.eager[key] = self.eager.get(key, 0) + 1
-        elif not getattr(module, "training", True):
+        elif not plain_attribute(module, "training", True):
             self.evaluated.add(key)
 
     def _entered(self, frame: FrameType) -> None:

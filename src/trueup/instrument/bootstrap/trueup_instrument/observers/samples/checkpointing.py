@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from types import BuiltinFunctionType, FunctionType, MethodType
 
 from trueup_instrument import places
+from trueup_instrument.attributes import plain_attribute
 from trueup_instrument.frames import innermost_code
 
 TYPE_CHECKING = False
@@ -58,7 +60,7 @@ class Window:
         self.around_compiled += is_compiled(function)
         if self.at is None:
             self.at = places.user_line(frame.f_back)
-            self.function = getattr(function, "__qualname__", None) or type(function).__name__
+            self.function = plain_name(function)
 
     def _ran_again(self, frame: FrameType) -> None:
         self.recomputed += 1
@@ -79,10 +81,19 @@ class Window:
 
 def is_compiled(function: Any) -> bool:
     """True for what torch.compile or Module.compile made, and for bound methods of such modules."""
-    owner = getattr(function, "__self__", function)
-    if "_orig_mod" in getattr(owner, "_modules", {}) or getattr(owner, "_compiled_call_impl", None) is not None:
+    owner = function.__self__ if isinstance(function, MethodType) else function
+    if (
+        "_orig_mod" in plain_attribute(owner, "_modules", {})
+        or plain_attribute(owner, "_compiled_call_impl") is not None
+    ):
         return True
-    return hasattr(function, "_torchdynamo_orig_callable")
+    return plain_attribute(function, "_torchdynamo_orig_callable") is not None
+
+
+def plain_name(function: Any) -> str:
+    """Of a function or method its own name; of another callable, a module for one, that of its class."""
+    named = isinstance(function, (FunctionType, MethodType, BuiltinFunctionType))
+    return function.__qualname__ if named else type(function).__name__
 
 
 def _nested(code: CodeType | None, name: str) -> CodeType | None:

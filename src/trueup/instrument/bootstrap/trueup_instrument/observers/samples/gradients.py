@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from trueup_instrument.attributes import plain_attribute
 from trueup_instrument.observers.samples import parameters
 
 TYPE_CHECKING = False
@@ -58,7 +59,7 @@ class Window:
 def norm_event(session: Session, optimizer: Any, step: int) -> None:
     """Write the sums of squared gradient elements that this rank holds; merging over ranks gives the global norm."""
     torch = sys.modules["torch"]
-    scale = getattr(optimizer, "grad_scale", None)  # a fused optimizer takes a GradScaler's scale out by itself
+    scale = plain_attribute(optimizer, "grad_scale")  # a fused optimizer takes a GradScaler's scale out by itself
     squares: dict[bool, list[Any]] = {False: [], True: []}
     with torch.no_grad():
         for parameter in _trained_by(optimizer):
@@ -67,7 +68,8 @@ def norm_event(session: Session, optimizer: Any, step: int) -> None:
                 continue
             held = parameters.local(gradient)
             if held.numel():
-                norm = torch.linalg.vector_norm(held.detach(), dtype=torch.float32)
+                values = torch.view_as_real(held.detach()) if held.is_complex() else held.detach()
+                norm = torch.linalg.vector_norm(values, dtype=torch.float32)
                 squares[parameters.is_sharded(gradient) or parameters.is_sharded(parameter)].append(norm * norm)
         if not squares[False] and not squares[True]:
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from trueup_instrument import modules
+from trueup_instrument.attributes import plain_attribute
 from trueup_instrument.observers.samples import parameters
 from trueup_instrument.observers.samples.updates import is_adapter
 
@@ -41,7 +42,9 @@ def describe(session: Session) -> dict[str, Any] | None:
         "tied": _tied(roots),
         "shared": sum(len(modules.shared_parameters(root)) for root in roots),
         "devices": _devices(own),
-        "checkpointing": any(getattr(m, "gradient_checkpointing", False) for root in roots for m in root.modules()),
+        "checkpointing": any(
+            plain_attribute(m, "gradient_checkpointing") is True for root in roots for m in root.modules()
+        ),
     }
 
 
@@ -56,7 +59,7 @@ def trained_roots(roots: list[Any], held: dict[int, Any]) -> list[Any]:
 
 
 def _is_entry(module: Any) -> bool:
-    return getattr(module, "_compiled_call_impl", None) is not None or "_orig_mod" in module._modules
+    return plain_attribute(module, "_compiled_call_impl") is not None or "_orig_mod" in module._modules
 
 
 def _devices(own: dict[int, Any]) -> list[str]:
@@ -129,12 +132,10 @@ def _optimizer(own: dict[int, Any], held: dict[int, Any], names: dict[int, str],
 def _tied(roots: list[Any]) -> dict[str, bool] | None:
     """Does the configuration ask for tied embeddings, and are they the same parameter?"""
     for root in roots:
-        model = modules.bare(root)
-        inner = getattr(model, "base_model", model) if type(model).__name__.startswith("Peft") else model
-        inner = getattr(inner, "model", inner) if type(inner).__name__ == "LoraModel" else inner
-        config = getattr(inner, "config", None)
+        inner = modules.beneath_adapters(modules.bare(root))
+        config = plain_attribute(inner, "config")
         asked = getattr(config, "tie_word_embeddings", None)
-        if asked is None or not hasattr(inner, "get_output_embeddings") or not hasattr(inner, "get_input_embeddings"):
+        if asked is None or not all(hasattr(type(inner), f"get_{end}_embeddings") for end in ("input", "output")):
             continue
         into, out = inner.get_input_embeddings(), inner.get_output_embeddings()
         if into is not None and out is not None:
@@ -188,7 +189,7 @@ def _wrappers(roots: list[Any]) -> dict[str, list[Any]]:
 
 def _strategy(wrapped: dict[str, list[Any]], split: int, replicas: set[int]) -> str:
     if "FullyShardedDataParallel" in wrapped:
-        kind = getattr(wrapped["FullyShardedDataParallel"][0], "sharding_strategy", None)
+        kind = plain_attribute(wrapped["FullyShardedDataParallel"][0], "sharding_strategy")
         return f"FSDP1/{getattr(kind, 'name', kind)}"
     if "FSDPModule" in wrapped:
         return "HSDP" if replicas and max(replicas) > 1 and split else "FSDP2"
@@ -201,14 +202,14 @@ def _strategy(wrapped: dict[str, list[Any]], split: int, replicas: set[int]) -> 
 
 
 def _fsdp1_splits(unit: Any) -> bool:
-    kind = getattr(getattr(unit, "sharding_strategy", None), "name", "")
-    return kind != "NO_SHARD" and getattr(unit, "world_size", 1) > 1
+    kind = getattr(plain_attribute(unit, "sharding_strategy"), "name", "")
+    return kind != "NO_SHARD" and plain_attribute(unit, "world_size", 1) > 1
 
 
 def _policy(wrapped: dict[str, list[Any]]) -> dict[str, str | None]:
     """Parameter and reduce dtype of the sharding policy, as far as the units tell."""
     for module in wrapped.get("FSDPModule", ()):
-        state = module._get_fsdp_state() if hasattr(module, "_get_fsdp_state") else None
+        state = module._get_fsdp_state() if hasattr(type(module), "_get_fsdp_state") else None
         policy = getattr(state, "_mp_policy", None)
         if policy is not None:
             return {
@@ -216,7 +217,7 @@ def _policy(wrapped: dict[str, list[Any]]) -> dict[str, str | None]:
                 "reduce_dtype": _name(policy.reduce_dtype or policy.param_dtype),
             }
     for module in wrapped.get("FullyShardedDataParallel", ()):
-        policy = getattr(module, "mixed_precision", None)
+        policy = plain_attribute(module, "mixed_precision")
         if policy is not None:
             return {"param_dtype": _name(policy.param_dtype), "reduce_dtype": _name(policy.reduce_dtype)}
     return {}
