@@ -314,6 +314,7 @@ CASES = [
             "requested": {"compile": {"module": "loss"}},
         }
         | compile(fraction=0.0, blocks={"total": 12, "compiled": 0}),
+        instead=("note trainer/compile-flag-without-effect",),
     ),
     negative(
         "compile/requested-and-not-applied",

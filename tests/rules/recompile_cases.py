@@ -37,6 +37,8 @@ def counters(count):
 STATIC = event("compile", "torch.compile", "LlamaForCausalLM", target="module", dynamic=False)
 LAUNCHED = {"environment": {"variables": {"ACCELERATE_DYNAMO_USE_DYNAMIC": "False"}}}
 
+WIDTHS = [recompile("0/0: tensor 'x' size mismatch at index 2. expected 48, actual 40", step=1, count=5)]
+
 CASES = [
     positive(
         "compile/recompile-kv-cache-in-training",
@@ -122,7 +124,20 @@ CASES = [
         ),
         instead=("warning compile/recompile-grad-or-train-mode-toggle",),
     ),
+    positive(
+        "compile/recompile-shared-code-object",
+        "models of three widths, below the limit",
+        compiled(WIDTHS, compiled=12, models=["Tower", "Tower", "Tower"]),
+        severity="note",
+        confidence="possible",
+    ),
     positive("compile/recompile-dynamic-shape", "six lengths", compiled(sizes(5), compiled=12)),
+    positive(
+        "compile/recompile-dynamic-shape",
+        "parts of several widths, compiled in the first step",
+        compiled(WIDTHS, compiled=12),
+        severity="note",
+    ),
     positive(
         "compile/recompile-dynamic-shape",
         "three lengths under dynamic=False",

@@ -78,6 +78,38 @@ CASES = [
             "actual": {"compile": UNCOMPILED | {"frames": 1, "graphs": 1}},
         },
     ),
+    positive(
+        "trainer/compile-flag-without-effect",
+        "an option of the script's own, which compiles a helper",
+        {
+            "command": ["torchrun", "train.py", "--use-torch-compile"],
+            "order": [*WITHOUT_COMPILE, event("compile", "torch.compile", "logprobs", target="function", by=None)],
+            "requested": {"compile": {"module": "logprobs"}},
+            "actual": {"compile": UNCOMPILED | {"frames": 1, "graphs": 1}},
+        },
+        confidence="likely",
+    ),
+    positive(
+        "trainer/compile-flag-without-effect",
+        "nothing but a helper is compiled, which may be meant",
+        {
+            "order": [*WITHOUT_COMPILE, event("compile", "torch.compile", "logprobs", target="function", by=None)],
+            "requested": {"compile": {"module": "logprobs"}},
+            "actual": {"compile": UNCOMPILED | {"frames": 1, "graphs": 1}},
+        },
+        severity="note",
+        confidence="possible",
+    ),
+    negative(
+        "trainer/compile-flag-without-effect",
+        "an option that switches compilation off",
+        {
+            "command": ["python", "train.py", "--no-compile", "--torch-compile=false"],
+            "order": WITHOUT_COMPILE,
+            "requested": {"compile": {}},
+            "actual": {"compile": UNCOMPILED},
+        },
+    ),
     negative(
         "trainer/compile-flag-without-effect",
         "the flag compiles the model",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from trueup.rules.facts import applied, asked, is_on, percent, switched, trained
@@ -74,6 +75,11 @@ def effect(compile: Compile) -> str:
     if compile.fraction is not None:
         return f"; {percent(compile.fraction)} of the parameters run compiled"
     return ""
+
+
+def twins(record: Record) -> dict[str, int]:
+    """Classes of which the process holds several models, with their number: they share their compiled code."""
+    return {name: number for name, number in Counter(record.actual.training.models).items() if number > 1}
 
 
 def storm_evidence(found: Iterable[Storm], compile: Compile) -> tuple[Evidence, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trueup.rules.compilation import compile_calls, effect, storm_evidence
+from trueup.rules.compilation import compile_calls, effect, storm_evidence, twins
 from trueup.rules.definition import LogText, Rule, Sighting
-from trueup.rules.guards import of_optimizer, storms
+from trueup.rules.guards import Storm, of_optimizer, storms
 from trueup.rules.recompile_logs import storm
 from trueup.schema.finding import Confidence, Remedy
 from trueup.schema.log import Log
@@ -16,14 +16,23 @@ def detect(record: Record) -> Sighting | None:
     static = any(call.detail.get("dynamic") is False for call in compile_calls(record))
     # One recompile per varying dimension, and one for size 1, are how automatic dynamic shapes work.
     found = tuple(storm for storm in storms(compile, "size", at_least=2 if static else 4) if not of_optimizer(storm))
-    if not found:
-        return None
+    lasting = tuple(storm for storm in found if over_time(storm, record))
+    if not found or (not lasting and twins(record)):
+        return None  # models of several sizes that share their code: another class
+    found = lasting or found
     why = " under dynamic=False" if static else ""
     return Sighting(
         message=f"{found[0].function} was compiled again {found[0].count} times for new input sizes{why}"
         f"{effect(compile)}.",
         evidence=storm_evidence(found, compile),
+        severity=None if lasting or any(storm.limit for storm in found) else "note",
     )
+
+
+def over_time(storm: Storm, record: Record) -> bool:
+    """True when it went on from step to step; parts of different widths are compiled within the first steps."""
+    passes = record.actual.training.accumulation or 1
+    return storm.steps is None or storm.steps >= 3 or storm.steps * passes >= storm.count
 
 
 def detect_log(log: Log) -> Sighting | None:

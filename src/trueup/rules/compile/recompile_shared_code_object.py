@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-from trueup.rules.compilation import effect, storm_evidence
+from trueup.rules.compilation import effect, storm_evidence, twins
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.guards import storms
 from trueup.rules.log_facts import mentions
@@ -16,17 +14,18 @@ from trueup.schema.record import Record
 
 def detect(record: Record) -> Sighting | None:
     compile = record.actual.compile
-    twins = {name: number for name, number in Counter(record.actual.training.models).items() if number > 1}
+    several = twins(record)
     found = storms(compile, "mode", "parameter size", "size", "other", at_least=4)
-    if not twins or not found:
+    if not several or not found:
         return None
-    name, number = max(twins.items(), key=lambda item: item[1])
+    name, number = max(several.items(), key=lambda item: item[1])
     limited = any(storm.limit for storm in found)
     return Sighting(
         message=f"{number} models of class {name} share the compile cache of {found[0].function}, which was compiled "
         f"again {found[0].count} times{effect(compile)}.",
         evidence=(Evidence(what=f"models of class {name}", value=number), *storm_evidence(found, compile)),
         confidence="likely" if limited else "possible",
+        severity="warning" if limited else "note",
     )
 
 

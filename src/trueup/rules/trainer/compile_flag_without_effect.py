@@ -2,31 +2,55 @@
 
 from __future__ import annotations
 
+import re
+
 from trueup.rules.compilation import compile_calls, coverage, flags_on, nothing_compiled
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.facts import applied, asked, listed, places, switched
 from trueup.schema.finding import Evidence, Remedy
-from trueup.schema.record import Record
+from trueup.schema.record import Applied, Record
+
+OPTION = re.compile(
+    r"(?<=\s)-{1,2}(?=[a-z])(?!no[-_]|skip|disable|without)[\w.-]*compile(?:[-_]model)?(?![\w-])(?:[= ](?:true|1|yes|on)\b)?"
+    r"(?![= ](?:false|0|no|none|off)\b)",
+    re.IGNORECASE,
+)
 
 
 def detect(record: Record) -> Sighting | None:
-    flags = flags_on(record)
-    if not flags or switched(record, "compile") or not nothing_compiled(record):
+    flags, options = flags_on(record), options_on(record)
+    helpers = [call for call in applied(record, "torch.compile") if is_helper(call)]
+    if not (flags or options or helpers) or switched(record, "compile") or not nothing_compiled(record):
         return None
     compile = record.actual.compile
-    if compile_calls(record) and compile.frames:
-        return None  # the flag did compile the model; what became of it is another class
-    helpers = [call for call in applied(record, "torch.compile") if call.detail.get("target") == "function"]
-    only = f", only {listed(call.module or 'a function' for call in helpers)}" if helpers else ""
+    if compile_calls(record) and (compile.frames or not flags):
+        return None  # the model was handed to torch.compile; what became of it is another class
+    only = f"only {listed(call.module or 'a function' for call in helpers)}" if helpers else ""
+    asking = listed((*flags, *options))
     return Sighting(
-        message=f"{listed(flags)} asks for compilation, and no part of the model was compiled{only}.",
+        message=f"{asking} asks for compilation, and no part of the model was compiled{f', {only}' if only else ''}."
+        if asking
+        else f"Compilation covers {only}; no part of the model was compiled.",
         evidence=(
             *(Evidence(what=f"setting {name}", value=str(asked(record, "compile", name))) for name in flags),
+            *(Evidence(what="option of the command", value=option) for option in options),
             Evidence(what="frames that Dynamo started to compile", value=compile.frames),
             *coverage(compile),
             *places(helpers[:2]),
         ),
+        confidence="established" if flags else "likely" if options else "possible",
+        severity=None if asking else "note",
     )
+
+
+def options_on(record: Record) -> tuple[str, ...]:
+    """Options of the job's command line that ask for compilation: `--compile`, `--use-torch-compile=true`."""
+    return tuple(dict.fromkeys(match[0].strip() for match in OPTION.finditer(" ".join(record.command))))
+
+
+def is_helper(call: Applied) -> bool:
+    """True for a function of the user's own that was handed to torch.compile."""
+    return call.detail.get("target") == "function" and call.detail.get("by") is None and not call.detail.get("disabled")
 
 
 RULE = Rule(
