@@ -11,7 +11,8 @@ from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Applied, Record
 
 OPTION = re.compile(
-    r"(?<=\s)-{1,2}(?=[a-z])(?!no[-_]|skip|disable|without)[\w.-]*compile(?:[-_]model)?(?![\w-])(?:[= ](?:true|1|yes|on)\b)?"
+    r"(?<=\s)-{1,2}(?=[a-z])(?!no[-_]|skip|disable|without)[\w.-]*compile(?:[-_]model)?(?![\w-])"
+    r"(?:[= ](?:true|1|yes|on)\b)?"
     r"(?![= ](?:false|0|no|none|off)\b)",
     re.IGNORECASE,
 )
