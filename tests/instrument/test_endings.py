@@ -41,7 +41,7 @@ def test_the_chain_of_an_exception_is_told(tmp_path: Path) -> None:
     run = ended(tmp_path, "chain")
     assert run.record.exit.reason == "RuntimeError: training failed"
     assert run.record.ranks[0].exit.reason == "RuntimeError: training failed"
-    at = f"{ENDINGS}:{line_of('raise RuntimeError')}"
+    at = f"{ENDINGS}:{line_of('training failed')}"
     assert run.record.ranks[0].error == (
         f"RuntimeError: training failed\ncaused by OSError: no such corpus\ncaused by KeyError: 'corpus'\nat {at}"
     )
