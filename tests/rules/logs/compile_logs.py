@@ -630,7 +630,7 @@ OTHERS = [
         "compile/cache-race-between-ranks",
         "another cache folder",
         "[rank3]: FileNotFoundError: [Errno 2] No such file or directory: "
-        "'/root/.triton/cache/5eba/kernel.ptx.tmp.pid_93828_100098'",
+        "'/home/user/.triton/cache/5eba/kernel.ptx.tmp.pid_93828_100098'",
     ),
     named(
         "compile/cache-race-between-ranks",

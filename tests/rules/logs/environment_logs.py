@@ -190,7 +190,7 @@ CASES = (
               [stderr]
               Traceback (most recent call last):
                 File "<string>", line 14, in <module>
-                File "/root/.cache/uv/builds-v0/.tmpLuk3/lib/python3.12/site-packages/setuptools/build_meta.py", line 331, in get_requires_for_build_wheel
+                File "/home/user/.cache/uv/builds-v0/.tmpLuk3/lib/python3.12/site-packages/setuptools/build_meta.py", line 331, in get_requires_for_build_wheel
                   return self._get_build_requires(config_settings, requirements=[])
                 File "<string>", line 22, in <module>
               ModuleNotFoundError: No module named 'torch'
