@@ -70,3 +70,10 @@ def test_help_names_every_switch(capsys):
     text = capsys.readouterr().out
     for layer, values in SWITCHES.items():
         assert f"{layer}={'|'.join(values)}" in text
+
+
+def test_a_variant_with_remedies_is_refused_rather_than_ignored(tmp_path, capsys):
+    file = tmp_path / "v.toml"
+    file.write_text('remedies = ["disable-kv-cache"]\n')
+    assert main(["run", "--with", str(file), "--", "true"]) == 2
+    assert "applies no remedies yet (disable-kv-cache)" in capsys.readouterr().err

@@ -213,7 +213,7 @@ def test_a_shim_says_not_found_like_a_shell(injected: Injected) -> None:
 
 
 def test_variables_say_what_to_do(tmp_path: Path) -> None:
-    variant = Variant(layers={"compile": "off"}, remedies=("compile/no-cache",), environment={"OMP_NUM_THREADS": "1"})
+    variant = Variant(layers={"compile": "off"}, environment={"OMP_NUM_THREADS": "1"})
     base = {"PATH": "/bin", "PYTHONPATH": "src:", "TRUEUP_STEPS": "9", "TRUEUP_SET": "{}"}
     with inject(base, events=tmp_path / "events", variant=variant, steps=3) as injection:
         given = injection.environment
@@ -222,7 +222,6 @@ def test_variables_say_what_to_do(tmp_path: Path) -> None:
         assert given["TRUEUP_RUN_ID"] == injection.run_id
         assert given["TRUEUP_STEPS"] == "3"
         assert json.loads(given["TRUEUP_SET"]) == {"compile": "off"}
-        assert json.loads(given["TRUEUP_REMEDIES"]) == ["compile/no-cache"]
         assert given["OMP_NUM_THREADS"] == "1"
         assert injection.folder is not None
         folder = injection.folder

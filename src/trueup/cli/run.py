@@ -140,8 +140,15 @@ def chosen_variant(file: Path | None, settings: tuple[str, ...]) -> Variant:
 
     try:
         variant = Variant() if file is None else variant_from_toml(file.read_text(encoding="utf-8"))
+        if variant.remedies:
+            raise VariantError(
+                f"{file}: a run applies no remedies yet ({', '.join(variant.remedies)}); take `remedies` out "
+                "of it, and force layers under [layers] or set variables under [environment]"
+            )
         return with_settings(variant, list(settings))
     except OSError as error:
         raise click.UsageError(f"cannot read the variant {file}: {error.strerror}") from error
-    except (VariantError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{file} is not a variant file: {error}") from error
+    except VariantError as error:
         raise click.UsageError(str(error)) from error

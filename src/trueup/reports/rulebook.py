@@ -79,11 +79,7 @@ def _paragraphs(rule: RuleText) -> list[tuple[str, str]]:
 
 def _lists(rule: RuleText) -> list[tuple[str, list[str]]]:
     return [
-        ("What to do", [_remedy(remedy) for remedy in rule.remedies]),
+        ("What to do", [remedy.how for remedy in rule.remedies]),
         ("Applies to", [f"{package} {versions}".strip() for package, versions in rule.versions.items()]),
         ("Sources", list(rule.sources)),
     ]
-
-
-def _remedy(remedy: Remedy) -> str:
-    return f"{remedy.how}{'   (trueup can apply it: ' + remedy.id + ')' if remedy.automatic else ''}"

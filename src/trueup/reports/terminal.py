@@ -55,8 +55,6 @@ def print_finding(console: Console, finding: Finding) -> None:
     labelled(console, "cause", finding.cause, 7)
     for remedy in finding.remedies:
         console.print(Text.assemble("  do     ", (plain(remedy.how), "bold")), soft_wrap=True)
-        if remedy.automatic:
-            console.print(Text(f"         trueup can apply this by itself: {plain(remedy.id)}"), soft_wrap=True)
     for source in finding.sources:
         console.print(Text(f"  see    {plain(source)}"), soft_wrap=True)
 

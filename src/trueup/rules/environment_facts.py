@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import PurePath
 
 from packaging.version import InvalidVersion, Version
 
@@ -214,7 +213,3 @@ def gpu_evidence(gpus: Iterable[Gpu]) -> tuple[Evidence, ...]:
     """Name and compute capability of GPUs, equal ones once."""
     names = dict.fromkeys((gpu.name, gpu.compute_capability) for gpu in gpus)
     return tuple(Evidence(what=f"compute capability of {name}", value=number) for name, number in names)
-
-
-def file_name(path: str | None) -> str:
-    return PurePath(path or "").name

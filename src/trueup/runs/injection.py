@@ -20,9 +20,8 @@ EVENTS = "TRUEUP_EVENTS"
 RUN_ID = "TRUEUP_RUN_ID"
 STEPS = "TRUEUP_STEPS"
 SET = "TRUEUP_SET"
-REMEDIES = "TRUEUP_REMEDIES"
 USER_BASH_ENV = "TRUEUP_USER_BASH_ENV"
-OURS = (EVENTS, RUN_ID, STEPS, SET, REMEDIES, USER_BASH_ENV, "TRUEUP_SHIM", "TRUEUP_RANK_PROCESS")
+OURS = (EVENTS, RUN_ID, STEPS, SET, USER_BASH_ENV, "TRUEUP_SHIM", "TRUEUP_RANK_PROCESS")
 """Variables that a run sets or its processes hand on; those of an outer `trueup run` must not reach an inner one."""
 
 
@@ -80,8 +79,6 @@ def inject(
         environment[STEPS] = str(steps)
     if variant.layers:
         environment[SET] = json.dumps(variant.layers)
-    if variant.remedies:
-        environment[REMEDIES] = json.dumps(list(variant.remedies))
     folder = _add_shell_support(environment, bootstrap)
     return Injection(environment, run_id, bootstrap, folder)
 

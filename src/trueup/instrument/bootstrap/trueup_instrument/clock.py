@@ -70,11 +70,6 @@ class Clock:
                 listener()
         return True
 
-    def restart(self) -> None:
-        """Measure the first step from now on, unless one has already ended."""
-        if self.steps == 0:
-            self.started = time.perf_counter()
-
     def optimizer_will_step(self, optimizer: Any) -> None:
         listener: Callable[..., object]
         if self._is_another_thread():

@@ -58,7 +58,6 @@ class Session:
         self.imports = importing.ImportHooks()
         self.off: dict[str, Exception] = {}
         self.trained = False
-        self.in_observer = False
         self.end_reason = "finished"
         self._before_end: list[Callable[[], object]] = []
         self._at_end: list[Callable[[], object]] = []
