@@ -87,13 +87,16 @@ RULE = Rule(
             id="non-reentrant-checkpoint",
             kind="in-process",
             automatic=False,
-            how="gradient_checkpointing_kwargs={'use_reentrant': False}",
+            how=(
+                "checkpoint(..., use_reentrant=False) in a loop of your own; "
+                "gradient_checkpointing_kwargs={'use_reentrant': False} with Hugging Face"
+            ),
         ),
         Remedy(
             id="enable-input-require-grads",
             kind="in-process",
             automatic=False,
-            how="model.enable_input_require_grads() after the adapters are attached",
+            how="model.enable_input_require_grads() after the adapters are attached (Hugging Face models)",
         ),
     ),
     caution=(

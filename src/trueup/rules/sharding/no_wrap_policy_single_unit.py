@@ -58,10 +58,19 @@ RULE = Rule(
             ),
         ),
         Remedy(
+            id="auto-wrap-policy",
+            kind="code",
+            automatic=False,
+            how=(
+                "FullyShardedDataParallel(model, auto_wrap_policy=functools.partial(transformer_auto_wrap_policy, "
+                "transformer_layer_cls={<block class>})) (plain FSDP1)"
+            ),
+        ),
+        Remedy(
             id="shard-each-block",
             kind="code",
             automatic=False,
-            how="fully_shard(block) for each block, then fully_shard(model)",
+            how="fully_shard(block) for each block, then fully_shard(model) (FSDP2)",
         ),
     ),
     caution="A tiny model with hardly any blocks may be one unit.",
