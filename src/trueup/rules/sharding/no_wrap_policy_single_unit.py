@@ -58,7 +58,7 @@ RULE = Rule(
             ),
         ),
         Remedy(
-            id="auto-wrap-policy",
+            id="wrap-blocks-fsdp1",
             kind="code",
             automatic=False,
             how=(
