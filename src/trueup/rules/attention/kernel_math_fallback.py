@@ -128,7 +128,7 @@ RULE = Rule(
             how="sdpa_kernel([FLASH_ATTENTION, EFFICIENT_ATTENTION]) around the model: an error then says why",
         ),
         Remedy(
-            id="no-attention-dropout",
+            id="no-attention-dropout-on-cpu",
             kind="code",
             automatic=False,
             how="dropout_p=0.0 in attention on a CPU, whose fused kernel takes none; on a GPU the fused kernels do",

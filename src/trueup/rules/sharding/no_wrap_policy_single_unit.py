@@ -58,7 +58,7 @@ RULE = Rule(
             ),
         ),
         Remedy(
-            id="wrap-blocks-fsdp1",
+            id="auto-wrap-policy",
             kind="code",
             automatic=False,
             how=(
