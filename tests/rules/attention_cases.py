@@ -194,6 +194,18 @@ CASES = [
         severity="error",
         confidence="likely",
     ),
+    positive(
+        "attention/packing-without-varlen-attention",
+        "a model of one's own whose attention has no mask",
+        attention(kernel("sdpa-flash-cpu"), packed=True, masks={}, sdpa_calls={"no mask causal": 12}),
+        severity="error",
+        confidence="likely",
+    ),
+    negative(
+        "attention/packing-without-varlen-attention",
+        "each call has a mask",
+        attention(kernel("sdpa-flash-cpu"), packed=True, masks={}, sdpa_calls={"masked": 12}),
+    ),
     negative(
         "attention/packing-without-varlen-attention",
         "boundaries were given to a varlen kernel",

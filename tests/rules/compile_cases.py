@@ -329,4 +329,19 @@ CASES = [
         confidence="likely",
     ),
     negative("trainer/evaluation-runs-uncompiled-model", "evaluated compiled, too", compile(evaluated_eager=0)),
+    positive(
+        "checkpointing/memory-budget-recomputes-too-much",
+        "a budget of a half",
+        {"order+": [event("checkpointing", "functorch.config", activation_memory_budget=0.5)]},
+        severity="note",
+        confidence="possible",
+    ),
+    negative(
+        "checkpointing/memory-budget-recomputes-too-much",
+        "nothing is compiled, so that it does nothing",
+        {
+            "order": [event("checkpointing", "functorch.config", activation_memory_budget=0.5)],
+            "requested": {"compile": {}},
+        },
+    ),
 ]

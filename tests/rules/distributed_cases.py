@@ -33,6 +33,23 @@ CASES = [
         "sharded by hand beside an Accelerator on CPU",
         {"order+": [accelerator("MULTI_CPU")]},
     ),
+    positive(
+        "checkpointing/fsdp-redundant-all-gather",
+        "reentrant checkpoints around FSDP1 units",
+        {
+            "requested": {"sharding": {"strategy": "FSDP1"}},
+            "actual": {
+                "sharding": {"strategy": "FSDP1/FULL_SHARD", "gathers_per_backward": 24.0},
+                "checkpointing": {"reentrant": True},
+            },
+        },
+        also=("warning checkpointing/reentrant-variant-used",),
+    ),
+    negative(
+        "checkpointing/fsdp-redundant-all-gather",
+        "each unit is gathered once in backward",
+        sharding(gathers_per_backward=12.0),
+    ),
     positive("sharding/no-wrap-policy-single-unit", "only the root", sharding(units=1)),
     negative(
         "sharding/no-wrap-policy-single-unit",

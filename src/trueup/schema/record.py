@@ -181,6 +181,8 @@ class Sharding(msgspec.Struct, frozen=True, kw_only=True):
     """Collective → calls in the last sampled step."""
     reducing_backwards: int | None = None
     """Backward passes of the last sampled step in which gradients were reduced over ranks."""
+    gathers_per_backward: float | None = None
+    """All-gathers within a backward pass of the last sampled step, on average."""
 
 
 class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):

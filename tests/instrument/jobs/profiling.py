@@ -175,3 +175,14 @@ def workers():
             losses.append(float(loss.detach()).hex())
             clean += flags.tolist()
     return losses, clean
+
+
+def what_a_sample_records():
+    from trueup_instrument.recorder import Recorder
+
+    recorder = Recorder()
+    recorder.start()
+    with torch.profiler.record_function("named by the user"):
+        torch.ones(2, 2) @ torch.ones(2, 2)
+    recorder.stop()
+    return sorted(recorder.read().counts)

@@ -10,20 +10,17 @@ from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 BEFORE_BLOCK_MASKS = {"transformers": "<4.53"}
-"""Later releases mask packed rows themselves."""
+"""Later releases mask packed rows themselves where neither mask nor cache is given."""
 
 
 def detect(record: Record) -> Sighting | None:
     attention = record.actual.attention
     packed = attention.packed or bool(argument(record, "padding_free"))
     dense = [kernel for kernel in attention.kernels if kernel.name.startswith(("sdpa", "eager"))]
-    if (
-        not packed
-        or not dense
-        or not within(installed(record), BEFORE_BLOCK_MASKS)
-        or attention.boundaries
-        or attention.masks.get("other")
-    ):
+    # Later transformers mask packed rows themselves; a call that has no mask proves that nothing did.
+    unmasked = sum(calls for kind, calls in attention.sdpa_calls.items() if kind.startswith("no mask"))
+    known = within(installed(record), BEFORE_BLOCK_MASKS) and "transformers" in installed(record)
+    if not packed or not dense or attention.boundaries or attention.masks.get("other") or not (known or unmasked):
         return None
     return Sighting(
         message=f"Rows are packed, and attention ran {listed(kernel.name for kernel in dense)} without document "
@@ -31,6 +28,7 @@ def detect(record: Record) -> Sighting | None:
         evidence=(
             Evidence(what="position ids restart within a row", value=attention.packed),
             *(Evidence(what=f"calls of {kernel.op or kernel.name}", value=kernel.calls) for kernel in dense),
+            Evidence(what="attention calls without a mask", value=unmasked),
         ),
         confidence="likely",
     )

@@ -13,6 +13,7 @@ def merged_sharding(job: Job) -> Sharding:
     seen = mapping(job.last_of_lead("model").get("sharding"))
     samples = recorded(steady_samples(job))
     sample = samples[-1] if samples else {}
+    gathers, backwards = number(sample.get("gathers_in_backward")), number(sample.get("backwards"))
     total, split = number(seen.get("bytes_total")), number(seen.get("bytes_sharded"))
     return Sharding(
         strategy=text(seen.get("strategy")),
@@ -21,4 +22,5 @@ def merged_sharding(job: Job) -> Sharding:
         replicas=whole(seen.get("replicas")),
         collectives=added([sample.get("collectives")]),
         reducing_backwards=whole(sample.get("reducing_backwards")),
+        gathers_per_backward=gathers / backwards if gathers is not None and backwards else None,
     )

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MATMULS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm", "aten::_int_mm")
+GATHERS = ("c10d::allgather", "c10d::_allgather_base", "_c10d_functional::all_gather")
 REDUCTIONS = ("c10d::allreduce", "c10d::reduce_scatter", "c10d::_reduce_scatter_base")
 SDPA = "aten::scaled_dot_product_attention"
 RANDOM = (
@@ -47,6 +48,8 @@ class Operators:
         """(shapes, dtypes, concrete inputs) of each call of scaled_dot_product_attention."""
         self.softmaxes: list[tuple[int, int, list[int]]] = []
         """(start, end, shape) of each softmax over three dimensions or more, forward only."""
+        self.gathers: list[int] = []
+        """Start of each all-gather."""
         self.reductions: list[int] = []
         """Start of each gradient reduction over ranks."""
         self.draws: list[tuple[int, int, str]] = []
@@ -60,6 +63,8 @@ class Operators:
             self.counts[name] = self.counts.get(name, 0) + 1
             if name.startswith(REDUCTIONS):
                 self.reductions.append(event.start_ns())
+            elif name.startswith(GATHERS):
+                self.gathers.append(event.start_ns())
             elif name in RANDOM:
                 self.draws.append((*_span(event), name))
             elif name in MATMULS:

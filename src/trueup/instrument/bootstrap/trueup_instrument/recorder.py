@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
 
@@ -71,7 +72,7 @@ class Recorder:
         profile = torch.autograd.profiler.profile(use_cpu=True, record_shapes=True, **device)
         Recorder.running = self
         self._thread = threading.get_ident()
-        with UsersProfiler.not_theirs():
+        with UsersProfiler.not_theirs(), _operators_only(torch.autograd.profiler):
             profile.__enter__()
         self._profile = profile
 
@@ -84,6 +85,23 @@ class Recorder:
         with UsersProfiler.not_theirs():
             profile.__exit__(None, None, None)
         self._pieces.append(profile.kineto_results)
+
+
+@contextlib.contextmanager
+def _operators_only(profiler: Any) -> Iterator[None]:
+    """Within it a profiler begins that records operators and no ranges with names of a user's.
+
+    A collective over gloo is such a range, and the only event that another thread ends, perhaps after the profiler: it
+    would then write into memory that is freed.
+    """
+    scope = sys.modules["torch"]._C._profiler.RecordScope
+    scopes = {scope.FUNCTION, scope.BACKWARD_FUNCTION}
+    enable = profiler._enable_profiler
+    profiler._enable_profiler = functools.partial(enable, scopes=scopes)
+    try:
+        yield
+    finally:
+        profiler._enable_profiler = enable
 
 
 class UsersProfiler:

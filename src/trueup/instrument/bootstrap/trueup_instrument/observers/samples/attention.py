@@ -60,6 +60,10 @@ class Window:
             code = innermost_code(type(module).forward)
             if code is not None and "position_ids" in code.co_varnames and "input_ids" in code.co_varnames:
                 found[code] = self._model_called
+        for root in self.sample.roots:
+            code = innermost_code(type(modules.bare(root)).forward)
+            if code is not None and _positions_name(code) is not None:
+                found[code] = self._model_called
         cache = innermost_code(
             getattr(getattr(sys.modules.get("transformers.cache_utils"), "Cache", None), "update", None)
         )
@@ -88,7 +92,7 @@ class Window:
         if self.given_mask is None:
             self.given_mask = mask_kind(mask)
         if self.packed is None:
-            self.packed = packed(given.get("position_ids"), mask)
+            self.packed = packed(given.get(_positions_name(frame.f_code) or ""), mask)
         options = given.get("kwargs")
         named = {**given, **(options if isinstance(options, dict) else {})}
         self.boundaries = bool(self.boundaries) or any(named.get(name) is not None for name in BOUNDARIES)
@@ -167,17 +171,23 @@ def mask_kind(mask: Any) -> str:
     return "other"
 
 
+def _positions_name(code: CodeType) -> str | None:
+    """The argument of a model's forward that holds positions, `position_ids` by custom."""
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return next((name for name in names if "position" in name or name == "pos"), None)
+
+
 def packed(positions: Any, mask: Any) -> bool | None:
     """Whether positions start anew inside a row of tokens; None when there are none to look at.
 
     Padding has positions as well, all alike or from zero, so that tokens beside padding tell nothing.
     """
-    if not hasattr(positions, "dim") or positions.dim() != 2 or positions.shape[-1] < 2:
+    if not hasattr(positions, "dim") or positions.dim() != 2 or positions.shape[-1] < 3:
         return None
-    again = positions[:, 1:] <= positions[:, :-1]
+    again = (positions[:, 1:-1] == 0) & (positions[:, :-2] > 0) & (positions[:, 2:] == 1)
     if hasattr(mask, "dim") and mask.dim() == 2 and mask.shape == positions.shape:
         tokens = mask != 0
-        again = again & tokens[:, 1:] & tokens[:, :-1]
+        again = again & tokens[:, 1:-1] & tokens[:, :-2]
     return bool(again.any())
 
 

@@ -67,9 +67,15 @@ class Window:
             "no_sync": self.without_sync,
             "backwards": len(self.sample.backwards),
             "reducing_backwards": self._reducing(),
+            "gathers_in_backward": self._gathers(),
             "random_ops": self.sample.operators.random(),
             "random_in_backward": self.sample.operators.random(self.sample.backwards),
         }
+
+    def _gathers(self) -> int:
+        """All-gathers that began within a backward pass."""
+        starts = self.sample.operators.gathers
+        return sum(any(begin <= start <= end for begin, end in self.sample.backwards) for start in starts)
 
     def _reducing(self) -> int:
         """Backward passes in which a reduction over ranks began; the profiler's clock is the system's."""

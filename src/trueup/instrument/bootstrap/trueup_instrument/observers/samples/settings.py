@@ -77,7 +77,17 @@ class Window:
         if changed and "dynamo.config" not in told:
             told.add("dynamo.config")
             self.session.layer("compile", "dynamo.config", **changed)
+        budget = partitioner_budget()
+        if budget is not None and "functorch.config" not in told:
+            told.add("functorch.config")
+            self.session.layer("checkpointing", "functorch.config", activation_memory_budget=budget)
         return {"autocast": [list(key) for key in self.autocast]}
+
+
+def partitioner_budget() -> float | None:
+    """torch._functorch.config.activation_memory_budget, where it asks for less than everything."""
+    budget = getattr(sys.modules.get("torch._functorch.config"), "activation_memory_budget", None)
+    return float(budget) if isinstance(budget, (int, float)) and budget < 1 else None
 
 
 def changed_config() -> dict[str, Any]:
