@@ -11,4 +11,4 @@ from trueup_instrument.observers import samples
 
 OBSERVERS = observers.NAMES
 PARTS = tuple(part.NAME for part in samples.PARTS)
-INNER = ("sampling", "frames", "operators", "model", "losses")
+INNER = ("sampling", "frames", "operators", "evaluations", "model", "losses")

@@ -143,6 +143,8 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attention(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls in the forward passes of training: neither evaluations nor what a checkpoint runs again is counted."""
+
     requested: str | None = None
     kernels: tuple[Kernel, ...] = ()
     fused_fraction: float | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
 MATMULS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm", "aten::_int_mm")
@@ -35,13 +35,22 @@ MASKING = (
     "aten::mul",
 )
 """Operators by which attention written by hand masks its scores."""
+ATTENTION = ("scaled_dot_product", "flash", "fmha", "attention", "flex", "sdpa")
+"""Parts of the names of attention's operators and device kernels."""
+BACKWARD = ("backward", "bwd")
 
 
 class Operators:
-    """The events of one step, counted by name; shapes and dtypes are kept for the operators that need them."""
+    """The events of one step, counted by name; shapes and dtypes are kept for the operators that need them.
 
-    def __init__(self, events: Iterable[Any]) -> None:
+    Attention is counted in the forward passes of training only: not where it began within `aside`, the (start, end) of
+    evaluations and of backward passes, in which only the recomputation of a checkpoint runs it.
+    """
+
+    def __init__(self, events: Iterable[Any], aside: Sequence[tuple[int, int]] = ()) -> None:
         self.counts: dict[str, int] = {}
+        self.attention: dict[str, int] = {}
+        """Attention's operators and device kernels, forward → calls. A device's clock runs on its own: all of those."""
         self.matmuls: list[tuple[str, list[list[int]], list[str]]] = []
         """(name, shapes, dtypes) of each matrix multiplication."""
         self.attention_calls: list[tuple[list[list[int]], list[str], list[Any]]] = []
@@ -61,6 +70,9 @@ class Operators:
         for event in events:
             name = event.name()
             self.counts[name] = self.counts.get(name, 0) + 1
+            counted = _is_attention(name) and not ("::" in name and _is_within(event.start_ns(), aside))
+            if counted:
+                self.attention[name] = self.attention.get(name, 0) + 1
             if name.startswith(REDUCTIONS):
                 self.reductions.append(event.start_ns())
             elif name.startswith(GATHERS):
@@ -71,12 +83,13 @@ class Operators:
                 self.matmuls.append((name, event.shapes(), event.dtypes()))
             elif name == SDPA:
                 concrete = event.concrete_inputs() if hasattr(event, "concrete_inputs") else []
-                self.attention_calls.append((event.shapes(), event.dtypes(), concrete))
+                if counted:
+                    self.attention_calls.append((event.shapes(), event.dtypes(), concrete))
                 if _drops(concrete):
                     self.draws.append((*_span(event), name))
             elif name == "aten::_softmax" or name == "aten::_safe_softmax":
                 shapes = event.shapes()
-                if shapes and len(shapes[0]) >= 3:
+                if shapes and len(shapes[0]) >= 3 and not _is_within(event.start_ns(), aside):
                     self.softmaxes.append((*_span(event), shapes[0]))
             elif name in MASKING:
                 given = [shape for shape in event.shapes() if shape]
@@ -96,7 +109,7 @@ class Operators:
             if end <= last:
                 continue
             last = end
-            if spans is None or any(begin <= start <= finish for begin, finish in spans):
+            if spans is None or _is_within(start, spans):
                 found[name] = found.get(name, 0) + 1
         return found
 
@@ -130,6 +143,15 @@ def _drops(concrete: list[Any]) -> bool:
     """Whether a call of scaled_dot_product_attention was given a dropout probability above zero."""
     probability = concrete[4] if len(concrete) > 4 else None
     return isinstance(probability, (int, float)) and probability > 0
+
+
+def _is_attention(name: str) -> bool:
+    lower = name.lower()
+    return any(mark in lower for mark in ATTENTION) and not any(mark in lower for mark in BACKWARD)
+
+
+def _is_within(moment: int, spans: Iterable[tuple[int, int]]) -> bool:
+    return any(begin <= moment <= end for begin, end in spans)
 
 
 def _span(event: Any) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from trueup_instrument.operators import Operators
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import ModuleType
     from typing import Any
 
@@ -61,10 +61,10 @@ class Recorder:
     def stop(self) -> None:
         self.pause()
 
-    def read(self) -> Operators | None:
-        """The operators of the whole step; None when a part is missing."""
+    def read(self, aside: Sequence[tuple[int, int]] = ()) -> Operators | None:
+        """The operators of the whole step, attention `aside` left out; None when a part is missing."""
         pieces, self._pieces = self._pieces, []
-        return Operators(event for piece in pieces for event in piece.events()) if self.whole else None
+        return Operators((event for piece in pieces for event in piece.events()), aside) if self.whole else None
 
     def _begin(self) -> None:
         torch = sys.modules["torch"]

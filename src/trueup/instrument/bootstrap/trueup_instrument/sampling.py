@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 
-from trueup_instrument import frames, modules, operators, recorder
+from trueup_instrument import evaluations, frames, modules, operators, recorder
 from trueup_instrument.observers import samples
 from trueup_instrument.schedule import Schedule
 
@@ -142,12 +142,15 @@ class Sample:
         self.roots: Sequence[Any] = modules.roots_of(self.live)
         self.backwards: list[tuple[int, int]] = []
         """(start, end) of each backward pass, nanoseconds."""
+        self.evaluations = evaluations.Evaluations(self.roots)
         self.windows: list[tuple[str, Any]] = []
         for part in samples.PARTS:
             window = self._guard(part.NAME, part.Window)(self)
             if window is not None:
                 self.windows.append((part.NAME, window))
         listeners: dict[CodeType, list[Listener]] = {}
+        for code, listener in (self._guard(evaluations.NAME, self.evaluations.listeners)() or {}).items():
+            listeners[code] = [self._guard(evaluations.NAME, listener)]
         for name, window in self.windows:
             if hasattr(window, "listeners"):
                 for code, listener in (self._guard(name, window.listeners)() or {}).items():
@@ -176,6 +179,7 @@ class Sample:
     def backward_ended(self, began: int, ended: int) -> None:
         """Gradient accumulation may make a step of hundreds of backward passes: after a few, enough was seen."""
         self.backwards.append((began, ended))
+        self.evaluations.ended(began)
         if len(self.backwards) == BACKWARDS_SEEN:
             self.abandon()
 
@@ -200,7 +204,7 @@ class Sample:
         self.seconds = time.perf_counter() - self.started
         self.abandon()
         if self.recording:
-            seen = self._guard("operators", self.recorder.read)()
+            seen = self._guard("operators", self.recorder.read)([*self.backwards, *self.evaluations.spans()])
             self.recording = seen is not None
             self.operators = seen or self.operators
         self.watching = self.watching and not self.watch.lost

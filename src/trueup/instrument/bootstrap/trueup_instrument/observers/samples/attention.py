@@ -1,4 +1,7 @@
-"""Which attention ran: operators and kernels by name, the Hugging Face functions, the masks, the global switches."""
+"""Which attention ran: operators and kernels by name, the Hugging Face functions, the masks, the global switches.
+
+Calls are those of the training forward: neither an evaluation's nor those of a checkpoint that runs again.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,6 @@ if TYPE_CHECKING:
 
 NAME = "attention"
 
-MARKS = ("scaled_dot_product", "flash", "fmha", "attention", "flex", "sdpa")
-BACKWARD = ("backward", "bwd")
 HAND_WRITTEN = "aten::_softmax over 4 dimensions"
 BOUNDARIES = ("cu_seq_lens_q", "cu_seqlens", "cu_seqlens_q", "block_mask", "seq_idx")
 MASKS_LOOKED_AT = 3
@@ -72,6 +73,8 @@ class Window:
         return found
 
     def _called(self, frame: FrameType) -> None:
+        if self.sample.evaluations.going_on or self.sample.clock.in_backward:
+            return
         name = frame.f_code.co_name
         self.functions[name] = self.functions.get(name, 0) + 1
         if self._looked < MASKS_LOOKED_AT:
@@ -87,6 +90,8 @@ class Window:
             self.contexts.append(names)
 
     def _model_called(self, frame: FrameType) -> None:
+        if self.sample.evaluations.going_on:
+            return
         given = frame.f_locals
         mask = given.get("attention_mask")
         if self.given_mask is None:
@@ -98,15 +103,11 @@ class Window:
         self.boundaries = bool(self.boundaries) or any(named.get(name) is not None for name in BOUNDARIES)
 
     def _cache_filled(self, frame: FrameType) -> None:
-        self.cache = True
+        if not self.sample.evaluations.going_on:
+            self.cache = True
 
     def fields(self) -> dict[str, Any]:
-        counts = self.sample.operators.counts
-        ops = {
-            name: calls
-            for name, calls in counts.items()
-            if any(mark in name.lower() for mark in MARKS) and not any(mark in name.lower() for mark in BACKWARD)
-        }
+        ops = dict(self.sample.operators.attention)
         by_hand = len(self.sample.operators.own_softmaxes())
         if by_hand:
             ops[HAND_WRITTEN] = by_hand

@@ -63,6 +63,8 @@ class Window:
 
     def _batch_came(self, frame: FrameType) -> None:
         self._called(frame)
+        if self.sample.evaluations.going_on:
+            return
         if self.found is not None or self._looks > LOOKS:
             return
         for name in _arguments(frame.f_code):
@@ -76,6 +78,8 @@ class Window:
     def _called(self, frame: FrameType) -> None:
         if (self.found is not None and self.found[1] != "token ids") or self._looks > LOOKS:
             return
+        if self.sample.evaluations.going_on:
+            return
         self._looks += 1
         for name in _arguments(frame.f_code):
             if "mask" not in name or any(word in name for word in NOT_PADDING):
@@ -88,6 +92,8 @@ class Window:
                     return
 
     def _kernel_called(self, frame: FrameType) -> None:
+        if self.sample.evaluations.going_on or self.sample.clock.in_backward:
+            return
         given: list[Any] = [frame.f_locals.get(name) for name in _arguments(frame.f_code)]
         shape = next((list(value.shape) for value in given if hasattr(value, "shape")), None)
         if shape is not None and len(shape) == 4:
