@@ -22,7 +22,7 @@ demo: $(STACK)
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/trueup run -- torchrun --nproc-per-node 2 examples/finetune.py
 
 test: lint $(STACK)
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n 2 --dist loadfile --ignore $(GAUNTLET)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" --ignore $(GAUNTLET)
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n 2 -m "not slow" $(GAUNTLET)
 
 test-base: lint
@@ -30,6 +30,7 @@ test-base: lint
 
 gauntlet: $(STACK)
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n 2 $(GAUNTLET)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -m slow tests/environment
 
 bench: $(STACK)
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m benchmarks

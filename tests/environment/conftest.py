@@ -45,3 +45,11 @@ def sharing_environment(fresh_environment, tmp_path_factory) -> Path:
     )
     run(prefix / "bin" / "python", "-m", "pip", "install", "--no-deps", "--editable", project)
     return prefix
+
+
+@pytest.fixture(scope="session")
+def store(pytestconfig) -> Path:
+    """Where downloaded wheels are kept from one session to the next."""
+    folder = pytestconfig.rootpath / ".pytest_cache" / "d" / "wheels"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

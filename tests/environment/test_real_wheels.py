@@ -1,29 +1,23 @@
 """Wheels of the registry, built for many releases of torch, against the torch that is installed here (2.13, CPU only).
 
-They are downloaded once and kept beside pytest's cache; nothing of them is installed or imported.
+Nothing of them is installed or imported. What each verdict is like in a whole environment: `test_healthy_wheels.py`.
 """
 
-import fcntl
-import os
-import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from compiled import installed_torch, variables
+from registry_wheels import skip_unless_cpu_torch_2_13, unpacked
 
 from trueup.environment import elf
 from trueup.environment.extensions import extensions
 from trueup.environment.host import Host
 from trueup.environment.ladder import ladder
-from trueup.environment.torch_build import torch_facts
 from trueup.schema.environment import Extension
 
 pytestmark = [pytest.mark.network, pytest.mark.timeout(900)]
-
-PLATFORMS = ("manylinux1", "manylinux2014", "manylinux_2_17", "manylinux_2_24", "manylinux_2_27", "manylinux_2_28")
 
 
 class Wheel(NamedTuple):
@@ -67,49 +61,18 @@ WHEELS = (
         *("xformers==0.0.35", "xformers/_C.so", "2.10", ">=2.10", "none", True, False),
         names("sm_75 sm_80 compute_80 sm_90a"),
     ),
+    Wheel(
+        *("vllm-flash-attn==2.6.2", "vllm_flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so", "2.4", ">=2.4,<2.8"),
+        *("old", False, True, names("sm_80 sm_90")),
+    ),
+    Wheel("fa3-fwd==0.0.3", "fa3_fwd/_C.abi3.so", "2.11", ">=2.11", "none", True, False, names("sm_80 sm_90a")),
     Wheel("TorchCodec==0.2.1", "torchcodec/libtorchcodec7.so", "2.6", ">=2.6,<2.10", "old", False, True, names("")),
 )
 
 
-@pytest.fixture(scope="session")
-def store(pytestconfig) -> Path:
-    folder = pytestconfig.rootpath / ".pytest_cache" / "d" / "wheels"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def unpacked(store: Path, requirement: str) -> Path:
-    """A folder of packages that holds the wheel, downloaded at the first time."""
-    place = store / requirement.replace("==", "-")
-    with (store / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # other workers want the same wheels
-        if not (place / "done").exists():
-            download(requirement, place)
-            (wheel,) = place.glob("*.whl")
-            with zipfile.ZipFile(wheel) as archive:
-                archive.extractall(place / "site-packages")
-            wheel.unlink()
-            (place / "done").touch()
-    return place / "site-packages"
-
-
-def download(requirement: str, place: Path) -> None:
-    platforms = [part for name in PLATFORMS for part in ("--platform", f"{name}_x86_64")]
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", *platforms]
-    command += ["--python-version", "310", "--dest", str(place), requirement]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    if done.returncode and "connection" in done.stderr.lower():
-        pytest.skip(f"the registry is not reached: {done.stderr.strip().splitlines()[-1]}")
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.fixture
 def judged(store, tmp_path):
-    if os.uname().machine != "x86_64":
-        pytest.skip("these wheels are for x86_64")
-    facts = torch_facts(installed_torch())
-    if facts is None or not facts.version.startswith("2.13.") or facts.cuda is not None:
-        pytest.skip("the verdicts are on torch 2.13 for CPUs")
+    skip_unless_cpu_torch_2_13()
 
     def judge(requirement: str) -> dict[str, Extension]:
         host = Host(variables=variables(tmp_path))
@@ -141,6 +104,23 @@ def test_no_module_of_a_wheel_contradicts_the_torch_it_is_paired_with(judged, st
     for name in judged(wheel.requirement):
         asked = [symbol.decode() for symbol in elf.read(unpacked(store, wheel.requirement) / name).undefined()]
         assert wheel.built_for in ladder().releases_with(asked), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("requirement", ["vllm==0.31.0", "sgl-kernel==0.3.21"])
+def test_the_large_ones(judged, requirement):
+    """vllm is on the stable ABI of torch, so all that it lacks here is CUDA; sgl-kernel was built for torch 2.9."""
+    found = [each for each in judged(requirement).values() if each.missing_symbols and each.python_tag == "abi3"]
+    of_torch = {each.file: set(each.missing_symbols) - set(each.missing_cuda_symbols) for each in found}
+    assert len(of_torch) >= 6
+    assert all(map(bool, of_torch.values())) == (requirement == "sgl-kernel==0.3.21")
+    assert any(map(bool, of_torch.values())) == (requirement == "sgl-kernel==0.3.21")
+    assert not any("std::string" in " ".join(symbols) for symbols in of_torch.values())
+
+
+def test_libraries_of_another_kind_are_no_extensions(judged):
+    """bitsandbytes loads its libraries with ctypes: they ask for CUDA and for nothing of torch."""
+    assert judged("bitsandbytes==0.50.2") == {}
 
 
 def test_libraries_that_ask_for_no_torch_are_left_out(judged):

@@ -12,11 +12,11 @@ from packaging.version import InvalidVersion, Version
 from trueup.schema.environment import Environment, Package
 
 WATCHED = frozenset((
-    "accelerate", "apex", "bitsandbytes", "causal-conv1d", "datasets", "deepspeed", "flash-attn", "flashinfer-python",
-    "huggingface-hub", "liger-kernel", "lightning", "mamba-ssm", "megatron-core", "numpy", "peft", "pytorch-lightning",
-    "ray", "safetensors", "sglang", "tokenizers", "torch", "torchao", "torchaudio", "torchdata", "torchmetrics",
-    "torchtitan", "torchvision", "transformer-engine", "transformers", "triton", "trl", "unsloth", "verl", "vllm",
-    "xformers",
+    "accelerate", "apex", "bitsandbytes", "causal-conv1d", "datasets", "deepspeed", "fa3-fwd", "flash-attn",
+    "flash-attn-3", "flash-attn-4", "flashinfer-python", "huggingface-hub", "liger-kernel", "lightning",
+    "mamba-ssm", "megatron-core", "numpy", "peft", "pytorch-lightning", "ray", "safetensors", "sgl-kernel",
+    "sglang", "tokenizers", "torch", "torchao", "torchaudio", "torchdata", "torchmetrics", "torchtitan",
+    "torchvision", "transformer-engine", "transformers", "triton", "trl", "unsloth", "verl", "vllm", "xformers",
 ))  # fmt: skip
 """A requirement between two other packages is left to `pip check`."""
 
