@@ -105,8 +105,7 @@ def presentation(diagnosis: Diagnosis, shape: str) -> str:
 
 def redacted(diagnosis: Diagnosis) -> Diagnosis:
     """Without tokens and credentials, and with the home folder written `~`, which a shell reads back."""
-    import msgspec
-
     from trueup.runs.redaction import redacted as without_secrets
 
-    return msgspec.convert(without_secrets(msgspec.to_builtins(diagnosis)), type(diagnosis))
+    cleaned: Diagnosis = without_secrets(diagnosis)
+    return cleaned

@@ -6,8 +6,8 @@ or its folder is passed over.
 
 from __future__ import annotations
 
-import hashlib
 import os
+import zlib
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,7 @@ import msgspec
 from trueup.environment.host import Host
 from trueup.schema.environment import Extension
 
-FORMAT = 1
+FORMAT = 2
 """Raised when what is kept changes its meaning."""
 LARGEST = 1 << 26
 
@@ -72,7 +72,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
 
     entries: dict[str, Entry] = {}
     listings: dict[str, Listing] = {}
-    state: str = ""
+    state: bytes = b""
     """Of all that the verdicts rest on; they hold as long as it is the same."""
     verdicts: tuple[Extension, ...] = ()
 
@@ -88,9 +88,11 @@ class BinaryCache:
 
     @classmethod
     def of(cls, host: Host, environment: Path) -> BinaryCache:
-        """The cache of an environment by one of its folders, under `XDG_CACHE_HOME` or `~/.cache`."""
+        """The cache of an environment by one of its folders, under `XDG_CACHE_HOME` or `~/.cache`.
+
+        Two environments that share a file by chance cost each other time: entries are told apart by path."""
         base = host.variables.get("XDG_CACHE_HOME")
-        name = hashlib.sha256(os.fsencode(environment)).hexdigest()[:24]
+        name = f"{zlib.crc32(os.fsencode(environment)):08x}"
         return cls((Path(base) if base else host.home / ".cache") / "trueup" / f"binaries-{FORMAT}" / f"{name}.msgpack")
 
     def get(self, path: Path, identity: Identity) -> Entry | None:
@@ -113,11 +115,11 @@ class BinaryCache:
     def put_listing(self, path: Path, listing: Listing) -> None:
         self._listings[str(path)] = listing
 
-    def verdicts(self, state: str) -> tuple[Extension, ...] | None:
+    def verdicts(self, state: bytes) -> tuple[Extension, ...] | None:
         """What was judged in the same state of everything; None when something is another."""
         return self._kept.verdicts if self._kept.state == state else None
 
-    def save(self, state: str, verdicts: tuple[Extension, ...]) -> None:
+    def save(self, state: bytes, verdicts: tuple[Extension, ...]) -> None:
         if self._file is None:
             return
         beside = self._file.with_name(f"{self._file.name}.{os.getpid()}")

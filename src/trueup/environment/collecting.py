@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import os
 from collections.abc import Iterable
 
 from trueup.environment.extensions import extensions
@@ -10,6 +10,7 @@ from trueup.environment.folders import folders
 from trueup.environment.gpus import newest_cuda, search
 from trueup.environment.host import Host
 from trueup.environment.interpreter import Interpreter, interpreter_of, package_folders
+from trueup.environment.layer_classes import layer_classes
 from trueup.environment.limits import limits
 from trueup.environment.network import interfaces, ports
 from trueup.environment.packages import installed
@@ -17,6 +18,7 @@ from trueup.environment.settings import settings
 from trueup.environment.target import Target
 from trueup.environment.toolchain import tools
 from trueup.environment.torch_build import torch_facts, torch_folder
+from trueup.environment.weights import weights
 from trueup.schema.environment import Environment, Setting
 
 
@@ -57,6 +59,8 @@ def collect(target: Target, host: Host | None = None) -> Environment:
         tools=tools(host, target.prefix, machine, search_path),
         settings=asked,
         folders=places,
+        layer_classes=layer_classes(asked, search_path, packages, host),
+        weights=weights(host),
         limits=limits(host),
         interfaces=interfaces(host),
         ports=ports(host, *_configured_ports(asked)),
@@ -67,13 +71,14 @@ def collect(target: Target, host: Host | None = None) -> Environment:
 def _machine(interpreter: Interpreter) -> str | None:
     """Of the Python, which need not be that of the kernel: `cpython-311-x86_64-linux-gnu`."""
     parts = (interpreter.soabi or "").split("-")
-    return parts[2] if len(parts) > 3 else platform.machine() or None
+    return parts[2] if len(parts) > 3 else os.uname().machine or None
 
 
 def _platform(host: Host) -> str:
     """Kernel and distribution in words."""
     said = {key: value.strip('"') for key, _, value in (line.partition("=") for line in _release(host))}
-    return ", ".join(part for part in (f"{platform.system()} {platform.release()}", said.get("PRETTY_NAME")) if part)
+    kernel = os.uname()
+    return ", ".join(part for part in (f"{kernel.sysname} {kernel.release}", said.get("PRETTY_NAME")) if part)
 
 
 def _release(host: Host) -> list[str]:

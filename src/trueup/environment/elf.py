@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from trueup.environment.byte_ranges import Unreadable, read_bytes
 from trueup.environment.gnu_hash import SYMBOL, GnuHash, gnu_hash
@@ -49,8 +50,7 @@ class Section(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True)
-class Elf:
+class Elf(msgspec.Struct, frozen=True, dict=True):
     """The dynamic section of one file; `read` makes it. Tables are read from the file when they are asked for."""
 
     path: Path

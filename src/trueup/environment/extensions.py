@@ -7,7 +7,6 @@ changed under the same name is not seen: "nothing missing" is not "compatible".
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -64,7 +63,7 @@ def extensions(
         if binary is not None:
             asking.append((each, binary))
             notes += (f"{each.file}: {note}" for note in binary.notes)
-    state = digest(
+    state = state_of(
         [
             *(f"{path} {identity}" for path, (_, identity) in found.items()),
             *surroundings(host, torch_folder, executable),
@@ -126,16 +125,14 @@ def surroundings(host: Host, torch_folder: Path | None, executable: Path | None)
         yield f"{folder} {identified(folder)}"
 
 
-def digest(parts: Iterable[str], asking: Iterable[tuple[SharedObject, Binary]]) -> str:
+def state_of(parts: Iterable[str], asking: Iterable[tuple[SharedObject, Binary]]) -> bytes:
     """One text for `parts` and the search paths that the modules name."""
-    summed = hashlib.sha256()
-    for part in parts:
-        summed.update(os.fsencode(part + "\n"))
+    lines = list(parts)
     for each, binary in asking:
         for folder in (*binary.rpath, *binary.runpath):
             path = expanded(folder, each.path, binary.machine)
-            summed.update(os.fsencode(f"{path} {identified(path)}\n"))
-    return summed.hexdigest()
+            lines.append(f"{path} {identified(path)}")
+    return os.fsencode("\n".join(lines))
 
 
 def identified(path: str | Path | None) -> str:

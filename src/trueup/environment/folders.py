@@ -27,10 +27,11 @@ def folders(host: Host) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
     table = mounts(host)
     found: dict[str, dict[str, Any]] = {}
     notes = []
-    for purpose, path, set_by in _places(host):
+    asked = [(*place, started(partial(_of_folder, host.path(place[1])))) for place in _places(host)]
+    for purpose, path, set_by, answer in asked:
         mount = mount_of(str(path), table)
         facts: dict[str, Any] = {"path": str(path), "set_by": set_by, **_of_mount(mount)}
-        answered = within_patience(partial(_of_folder, host.path(path)))
+        answered = answer()
         if answered is None:
             notes.append(f"{purpose} {path}: its file system gave no answer within {PATIENCE_S:g} s")
             facts["responds"] = False
@@ -110,10 +111,14 @@ def _of_folder(path: Path) -> dict[str, Any]:
     return facts
 
 
-def within_patience(look: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
-    """What `look` returns, None when the file system keeps it waiting; its thread may wait on."""
-    answer: list[dict[str, Any]] = []
-    thread = threading.Thread(target=lambda: answer.append(look()), daemon=True)
+def started(look: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any] | None]:
+    """Waits for what `look` returns; None when the file system keeps it waiting, and then its thread may wait on."""
+    found: list[dict[str, Any]] = []
+    thread = threading.Thread(target=lambda: found.append(look()), daemon=True)
     thread.start()
-    thread.join(PATIENCE_S)
-    return answer[0] if answer else None
+
+    def answer() -> dict[str, Any] | None:
+        thread.join(PATIENCE_S)
+        return found[0] if found else None
+
+    return answer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -33,14 +32,13 @@ CAPABILITIES = (
 """Name → compute capability for drivers that do not tell it: https://developer.nvidia.com/cuda-gpus"""
 
 
-@dataclass
-class Search:
+class Search(msgspec.Struct):
     """A look for GPUs that has been started; `found()` ends it."""
 
     host: Host
     smi: Path | None = None
     question: Question | None = None
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = []
 
     def found(self) -> tuple[str | None, tuple[Gpu, ...]]:
         """Driver version and GPUs. Without an answer of nvidia-smi, what the driver's files tell."""

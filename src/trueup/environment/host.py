@@ -5,24 +5,25 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
-CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
+import msgspec
+
+CREDENTIALS = re.compile(r"(?<=://)[^/\s'\"]+@|(?<![^\s=,;'\"])[^\s/:@=,;'\"]+:[^\s/'\"]+@(?=[\w.\[])")
+"""`user:password@` of a URL, whose password may hold an @, and of the `user:password@proxy:8080` that pip takes too."""
 LONGEST_TEXT = 1 << 20
 """Configuration files and the files of /proc are far smaller; a larger one is cut, never read whole."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Host:
+class Host(msgspec.Struct, frozen=True, kw_only=True):
     """Where the facts of a machine are read.
 
     `root` is `/` but for a tree that was saved from another machine (`/proc`, `/sys`, `/etc`, `/usr`).
     """
 
     root: Path = Path("/")
-    variables: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    folder: Path = field(default_factory=Path.cwd)
+    variables: Mapping[str, str] = msgspec.field(default_factory=lambda: dict(os.environ))
+    folder: Path = msgspec.field(default_factory=Path.cwd)
     """The working folder of the job."""
 
     @property
@@ -47,7 +48,7 @@ class Host:
 
 
 def without_credentials(url: str) -> str:
-    """A URL, or a text with URLs in it, without user names and passwords."""
+    """A URL, a proxy, or a text with such in it, without user names and passwords."""
     return CREDENTIALS.sub("", url)
 
 

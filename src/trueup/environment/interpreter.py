@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from trueup.environment.host import Host, names_in, text_of
 from trueup.environment.target import CONFIGURATION, Target, configuration, library_folders
@@ -16,8 +17,7 @@ SOABI = re.compile(r"""['"]SOABI['"]\s*:\s*['"]([^'"]+)['"]""")
 VERSION = re.compile(r"3\.\d+(?:\.\d+)?(?:(?:a|b|rc)\d+)?")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Interpreter:
+class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a Python without starting it."""
 
     version: str | None = None

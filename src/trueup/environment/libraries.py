@@ -6,9 +6,10 @@ import os
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+import msgspec
 
 from trueup.environment import elf
 from trueup.environment.byte_ranges import Unreadable
@@ -24,8 +25,7 @@ SYSTEM_FOLDERS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib")
 TOKEN = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asker:
+class Asker(msgspec.Struct, frozen=True, kw_only=True):
     """A file that needs libraries, and the search paths written into it."""
 
     path: Path

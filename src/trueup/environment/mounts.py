@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from trueup.environment.host import Host
 
@@ -14,8 +15,7 @@ NETWORK = re.compile(
 """File systems that several machines share; their locks and renames are slow, late or not atomic."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mount:
+class Mount(msgspec.Struct, frozen=True, kw_only=True):
     """One line of `/proc/self/mountinfo`."""
 
     point: str

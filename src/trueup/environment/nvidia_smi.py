@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from trueup.environment.host import Host
 
@@ -22,8 +23,7 @@ FIELDS = ("index", "name", "uuid", "memory.total", "memory.used", "driver_versio
 BESIDE_PATH = ("/usr/bin/nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi", "/opt/bin/nvidia-smi")
 
 
-@dataclass
-class Question:
+class Question(msgspec.Struct):
     """A call of nvidia-smi that is under way."""
 
     process: Popen[bytes]

@@ -87,13 +87,13 @@ def _package(info: Path, notes: list[str]) -> Package | None:
 
 def _headers(info: Path) -> bytes | None:
     """Everything before the description. An `.egg-info` may be the file itself."""
-    for path in (info / "METADATA", info / "PKG-INFO", info):
+    for name in ("METADATA", "PKG-INFO", ""):
         try:
-            with path.open("rb") as file:
-                text = file.read(LONGEST_METADATA).replace(b"\r\n", b"\n")
+            with (info / name).open("rb") as file:
+                text = file.read(LONGEST_METADATA)
         except OSError:
             continue
-        return text.partition(b"\n\n")[0]
+        return text.replace(b"\r\n", b"\n").partition(b"\n\n")[0]
     return None
 
 

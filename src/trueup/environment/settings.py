@@ -29,6 +29,9 @@ HIDDEN = "***"
 
 DEEPSPEED_KEYS = frozenset({"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"})
 ATTENTION_KEYS = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal")
+DTYPE_KEYS = ("dtype", "torch_dtype")
+MODEL_KEYS = ("model_type", "quantization_config")
+"""Without one of them a file with a dtype is no configuration of a model."""
 MOST_FILES = 40
 """Files looked into in the working folder, which may be the folder of a data set."""
 
@@ -90,9 +93,22 @@ def folder_settings(host: Host, notes: list[str]) -> Iterator[Setting]:
         if DEEPSPEED_KEYS & said.keys():
             for key, value in _flattened_json(said).items():
                 yield Setting(name=f"deepspeed.{key}", value=_shown(key, value), source=str(path))
-        for key in ATTENTION_KEYS:
-            if isinstance(said.get(key), str):
-                yield Setting(name="model.attn_implementation", value=said[key], source=str(path))
+        yield from _model_settings(said, path)
+
+
+def _model_settings(said: dict[str, Any], path: Path) -> Iterator[Setting]:
+    """Attention, dtype of the stored weights and quantisation, of a model's `config.json`."""
+    for key in ATTENTION_KEYS:
+        if isinstance(said.get(key), str):
+            yield Setting(name="model.attn_implementation", value=said[key], source=str(path))
+    if not any(key in said for key in MODEL_KEYS):
+        return
+    dtype = next((said[key] for key in DTYPE_KEYS if isinstance(said.get(key), str)), None)
+    if dtype is not None:
+        yield Setting(name="model.dtype", value=dtype.removeprefix("torch."), source=str(path))
+    if isinstance(said.get("quantization_config"), dict):
+        for key, value in _flattened_json(said["quantization_config"]).items():
+            yield Setting(name=f"model.quantization_config.{key}", value=_shown(key, value), source=str(path))
 
 
 def _shown(name: str, value: str) -> str:
@@ -100,7 +116,7 @@ def _shown(name: str, value: str) -> str:
 
 
 def _may_matter(text: str) -> bool:
-    return any(f'"{key}"' in text for key in (*DEEPSPEED_KEYS, *ATTENTION_KEYS))
+    return any(f'"{key}"' in text for key in (*DEEPSPEED_KEYS, *ATTENTION_KEYS, *MODEL_KEYS))
 
 
 def _flattened_json(value: Any, name: str = "") -> dict[str, str]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from trueup.environment.cache import BinaryCache, Identity, Listing
 from trueup.environment.host import names_in
 from trueup.environment.packages import FOLDER_NAME, normalised
 
 SHARED_OBJECT = re.compile(r"\.so(?:\.\d+)*$")
+FIRST_PART = re.compile(rb'^"?([^/,\r\n]+)', re.MULTILINE)
+"""Of the path at the start of each line of a RECORD."""
 LARGEST_RECORD = 1 << 26
 MOST_FILES = 200_000
 """Where a folder is walked: no package has more; a link to a disk of data sets may."""
@@ -64,7 +67,7 @@ def listed(information: Path, cache: BinaryCache) -> Listing | None:
     listing = cache.listing(record, identity)
     if listing is None:
         text = bytes_of(record)
-        tops = {line.split(b"/", 1)[0].split(b",", 1)[0].lstrip(b'"') for line in text.splitlines()}
+        tops = set(FIRST_PART.findall(text))
         source = editable_source(information / "direct_url.json")
         listing = Listing(identity, tuple(map(decoded, tops)), tuple(listed_objects(text)), source)
         cache.put_listing(record, listing)
@@ -101,9 +104,9 @@ def editable_source(file: Path) -> str | None:
     from urllib.parse import unquote, urlsplit
 
     try:
-        value = json.loads(bytes_of(file))
+        value = msgspec.json.decode(bytes_of(file))
         return unquote(urlsplit(value["url"]).path) if value["dir_info"].get("editable") else None
-    except (ValueError, AttributeError, KeyError, TypeError):
+    except (msgspec.DecodeError, ValueError, AttributeError, KeyError, TypeError):
         return None
 
 

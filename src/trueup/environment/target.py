@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from trueup.environment.host import Host, names_in, text_of
 
@@ -21,15 +22,14 @@ class TargetError(ValueError):
     """There is no Python environment where one was said to be."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Target:
+class Target(msgspec.Struct, frozen=True, kw_only=True):
     """A Python environment by its prefix."""
 
     prefix: Path
     executable: Path | None = None
     chosen_by: str = ""
     """Why this one: an option, a variable, the place on PATH."""
-    configuration: Mapping[str, str] = field(default_factory=dict)
+    configuration: Mapping[str, str] = {}
     """What `pyvenv.cfg` says; empty when the environment is no virtual one."""
 
     @property

@@ -6,6 +6,7 @@ import mmap
 import os
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -57,14 +58,14 @@ def located(host: Host, name: str, prefix: Path) -> Path | None:
         return path if _is_command(path) else None
     folders = [folder for folder in host.variables.get("PATH", "").split(os.pathsep) if folder]
     for folder in (*folders, str(prefix / "bin")):
-        path = Path(folder) / name
-        if _is_command(path):
-            return path
+        command = os.path.join(folder, name)
+        if _is_command(command):
+            return Path(command)
     return None
 
 
-def _is_command(path: Path) -> bool:
-    return os.access(path, os.X_OK) and path.is_file()
+def _is_command(path: str | Path) -> bool:
+    return os.access(path, os.X_OK) and os.path.isfile(path)
 
 
 def _version_of(path: Path) -> str | None:
@@ -97,11 +98,12 @@ def _last(versions: Iterable[str]) -> str | None:
 def _cuda(host: Host, prefix: Path) -> dict[str, Tool]:
     """nvcc, the toolkit that torch's extension builder would take, and the others that are installed."""
     found = {}
+    version_of = cache(toolkit_version)  # of one toolkit by several names; its header is a megabyte
     nvcc = located(host, "nvcc", prefix)
     homes = list(_toolkits(host))
     if nvcc is not None:
         nvcc = _behind_script(nvcc)
-        found["nvcc"] = Tool(name="nvcc", version=toolkit_version(nvcc.parent.parent), path=str(nvcc))
+        found["nvcc"] = Tool(name="nvcc", version=version_of(nvcc.parent.parent), path=str(nvcc))
     if (ptxas := located(host, "ptxas", prefix)) is not None:
         found["ptxas"] = Tool(name="ptxas", version=embedded_release(ptxas), path=str(ptxas))
     chosen = _chosen_home(host, nvcc, homes)
@@ -109,11 +111,11 @@ def _cuda(host: Host, prefix: Path) -> dict[str, Tool]:
         has_compiler = _is_command(chosen / "bin" / "nvcc")
         found["cuda toolkit"] = Tool(
             name="cuda toolkit" if has_compiler else "cuda toolkit without nvcc",
-            version=toolkit_version(chosen),
+            version=version_of(chosen),
             path=str(chosen),
         )
     for home in homes:
-        version = toolkit_version(home)
+        version = version_of(home)
         if version and chosen is not None and os.path.realpath(home) != os.path.realpath(chosen):
             found.setdefault(f"cuda toolkit {version}", Tool(name="cuda toolkit", version=version, path=str(home)))
     return found

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
@@ -18,8 +18,7 @@ from trueup.schema.record import Record
 Strength = Literal["decisive", "supporting"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogText:
+class LogText(msgspec.Struct, frozen=True, kw_only=True):
     """Text that a failure of one class prints, and where it counts.
 
     It is compared with the type, message and causes of one failure. A restriction that the failure tells nothing about
@@ -33,7 +32,7 @@ class LogText:
     or one whose `inside` is met, make it likely."""
     versions: str = ""
     """Where this wording is printed, in words: `torch 2.0 to 2.6`."""
-    gates: Mapping[str, str] = field(default_factory=dict)
+    gates: Mapping[str, str] = {}
     """Package → specifier of the releases that print it; a version that the log does not show is not gated out."""
     kinds: tuple[FailureKind, ...] = ()
     """Kinds of failure that it may be read in; empty: any."""
@@ -45,8 +44,7 @@ class LogText:
     """Texts, written like `text`, that anywhere in the log rule it out."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sighting:
+class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     """What a detector saw: the part of a finding that differs from run to run."""
 
     message: str
@@ -65,8 +63,7 @@ class Sighting:
     The default says: structure before wording."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """One failure class. A detector is a pure function of what a collector recorded; it returns None when all is well.
 
     A rule may have a detector per collector: `from_record` judges a run; `log` and `from_log` what a job printed;
@@ -86,7 +83,7 @@ class Rule:
     """What looks like it and is not."""
     sources: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = {}
     """Package → version specifier outside of which the rule does not apply; an unknown version is not gated out."""
     explains: tuple[str, ...] = ()
     """Ids of rules whose findings follow from a finding of this one."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from trueup.rules.environment_facts import install, torch_version
 from trueup.schema.environment import Environment, Extension, Package
@@ -25,8 +26,7 @@ GO_ON_WITHOUT = ("torchao", "xformers", "bitsandbytes", "apex", "liger-kernel", 
 WHEEL_TORCH = re.compile(r"(?:torch|pt)(?P<major>\d)\.?(?P<minor>\d{1,2})(?:\.\d+)?")
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """The torch that a wheel says it was built for, by its name."""
 
     package: Package

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from trueup.schema.finding import Evidence
 from trueup.schema.record import Compile, LimitHit, Recompile
@@ -46,8 +47,7 @@ _OPTIMIZER = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Guard:
+class Guard(msgspec.Struct, frozen=True):
     """A guard that failed."""
 
     kind: Kind
@@ -94,8 +94,7 @@ def _value_guard(condition: str, static_integer: bool) -> Guard:
     return Guard("other", source, condition)
 
 
-@dataclass(frozen=True)
-class Storm:
+class Storm(msgspec.Struct, frozen=True):
     """The recompiles of one compiled function for one kind of reason."""
 
     function: str

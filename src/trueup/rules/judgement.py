@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,8 +22,7 @@ CONFIDENCES: tuple[Confidence, ...] = ("established", "likely", "possible")
 _Facts = TypeVar("_Facts")
 
 
-@dataclass(frozen=True)
-class _Fired:
+class _Fired(msgspec.Struct, frozen=True):
     rule: Rule
     finding: Finding
 

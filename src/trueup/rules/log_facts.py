@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from trueup.rules.log_parts import Part, frames, once_per_log, parts_of, place, ranks_of
 from trueup.schema.finding import Evidence
@@ -27,8 +28,7 @@ BUILDING_CODE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Mention:
+class Mention(msgspec.Struct, frozen=True):
     """A place where an expression stands in what a failure says."""
 
     failure: Failure

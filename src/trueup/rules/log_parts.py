@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property, lru_cache, wraps
 from typing import TypeVar
+
+import msgspec
 
 from trueup.rules.log_text import normal
 from trueup.schema.log import Failure, Frame, Log
@@ -14,8 +15,7 @@ LONGEST_LINE = 300
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(msgspec.Struct, frozen=True, dict=True):
     """A failure, or one that it was raised from."""
 
     failure: Failure

@@ -6,10 +6,10 @@ them, and white space is collapsed, a line break staying one. What a rule writes
 
 from __future__ import annotations
 
-import html
 import re
-from dataclasses import dataclass
 from functools import cache
+
+import msgspec
 
 QUOTES = str.maketrans("", "", "`'\"\u2018\u2019\u201c\u201d")
 MARGIN = re.compile(r"\n[ \t]*(?:[>|\u2502]|E(?=[ \t]{2}))[ \t]*")
@@ -35,15 +35,21 @@ def normal(text: str) -> str:
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]}\n{text[-LONGEST // 2 :]}"
     if "&" in text:
-        text = html.unescape(text)
+        text = unescaped(text)
     if "\\" in text:
         text = ESCAPE.sub("", text)
     text = MARGIN.sub("\n", text)
     return BLANK.sub(" ", BREAK.sub("\n", text.translate(QUOTES))).strip()
 
 
-@dataclass(frozen=True)
-class Pattern:
+def unescaped(text: str) -> str:
+    """Text of a web page as it was before it became one; the table of all characters is loaded when there is a use."""
+    import html
+
+    return html.unescape(text)
+
+
+class Pattern(msgspec.Struct, frozen=True):
     """A text of a rule, ready to be looked for."""
 
     text: str

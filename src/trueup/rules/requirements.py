@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
@@ -27,8 +27,7 @@ REQUIREMENT = re.compile(NAME.pattern + r"\s*(?:\[[^\]]*\])?(?P<specifier>[^;@]*
 COMPARISON = re.compile(r"""\s*(?P<name>\w+)\s*(?P<sign>[<>=!]=|[<>])\s*["'](?P<value>[^"']*)["']\s*""")
 
 
-@dataclass(frozen=True)
-class Unmet:
+class Unmet(msgspec.Struct, frozen=True):
     """A requirement that the environment does not meet."""
 
     package: Package

@@ -7,7 +7,6 @@ on the extension wheels of torch 2.1 to 2.13.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -63,8 +62,7 @@ DISTRIBUTIONS = (
 """Part of the name of an extension → the distribution that holds it, where the folder does not say."""
 
 
-@dataclass(frozen=True)
-class MissingSymbol:
+class MissingSymbol(msgspec.Struct, frozen=True):
     """A symbol that the loader did not find."""
 
     symbol: str

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 HIDDEN = "***"
 
 SECRET_PART = re.compile(r"passw(?:or)?d|passphrase|secret|credential|apikey|authtoken", re.IGNORECASE)
@@ -36,7 +38,7 @@ SECRET_VALUES = re.compile(
     """,
     re.VERBOSE,
 )
-URL_CREDENTIALS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/\s@'\"]+@", re.IGNORECASE)
+URL_CREDENTIALS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/\s'\"]+@", re.IGNORECASE)
 URL_PARAMETER = re.compile(
     r"(?P<name>[?&](?:[\w.-]*(?:token|key|secret|signature|password)|sig|X-Amz-[A-Za-z-]+)=)[^&\s'\"]+", re.IGNORECASE
 )
@@ -88,8 +90,11 @@ def redacted_variables(variables: Mapping[str, Any], home: str | None = None) ->
 
 def redacted(value: Any, home: str | None = None) -> Any:
     """The same for values of any depth: texts are redacted, and so are the values under names of secrets."""
+    home = str(Path.home()) if home is None else home
     if isinstance(value, str):
         return redacted_text(value, home)
+    if isinstance(value, msgspec.Struct):
+        return type(value)(**redacted(msgspec.structs.asdict(value), home))
     if isinstance(value, Mapping):
         return {
             key: HIDDEN if isinstance(item, str) and item and is_secret_name(str(key)) else redacted(item, home)
@@ -103,7 +108,7 @@ def redacted(value: Any, home: str | None = None) -> Any:
 def without_home(text: str, home: str | None = None) -> str:
     """`text` with the user's home folder written `~`."""
     home = (home if home is not None else str(Path.home())).rstrip("/")
-    if not home:
+    if not home or home not in text:
         return text
     return re.sub(rf"{re.escape(home)}(?=$|[/\s:;,'\")\]])", "~", text)
 
