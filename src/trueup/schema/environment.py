@@ -126,6 +126,10 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     settings: tuple[Setting, ...] = ()
     folders: dict[str, dict[str, Any]] = {}
     """Purpose (`inductor cache`, `triton cache`, `shm`, `tmp`) → `path`, `writable`, `filesystem`, `free_bytes`, ..."""
+    layer_classes: dict[str, dict[str, Any]] = {}
+    """Class that an FSDP configuration wraps, as it is written there → `defined_in`, a file or None, and `alike`."""
+    weights: dict[str, dict[str, Any]] = {}
+    """Weight file in the working folder → `tensors`, their number, and `of_compiled_module`, a name or None."""
     limits: dict[str, Any] = {}
     """`memory_bytes`, `cpus`, `shm_bytes`, `open_files`, `locked_memory`, `stack`, `container`, ..."""
     interfaces: tuple[str, ...] = ()
