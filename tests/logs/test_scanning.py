@@ -3,9 +3,10 @@
 import random
 
 import pytest
-from reading import TRACEBACK, exceptions, log_of, place, prefixed, root
+from reading import RECORDED, TRACEBACK, exceptions, log_of, place, prefixed, root
 
 from trueup.logs.decoding import BLOCK
+from trueup.logs.parsing import Parser
 
 STEP = "[rank{rank}]: 2026-01-05 10:00:00,123 INFO trainer: step {step} loss {loss:.4f} shard-{step:08x}\n"
 
@@ -85,3 +86,28 @@ def test_a_very_long_message_keeps_its_ends() -> None:
     assert message.startswith("labels of batch 7 are empty")
     assert "line number 389" in message
     assert len(message.splitlines()) < 200
+
+
+TOLD_APART = "\n".join(prefixed(f"[rank{rank}]: ") for rank in (0, 3))
+CARETS = TRACEBACK.replace("    step(3)\n", "    step(3)\n    ^^^^^^^\n  [Previous line repeated 3 more times]\n")
+CHAINED = f"{TRACEBACK}\nDuring handling of the above exception, another exception occurred:\n\n{TRACEBACK}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(path.read_bytes() for path in sorted(RECORDED.iterdir()) if path.is_file()),
+        *(each.encode() for each in (TOLD_APART, CARETS, CHAINED, prefixed("> "), prefixed("  "), prefixed("3: "))),
+        TRACEBACK.replace("/job", "/jöb").encode(),
+        TRACEBACK.replace("    main()", "    3: main()").encode(),
+    ],
+)
+def test_frames_read_in_the_short_way_are_those_of_the_long_way(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = log_of(text)
+    monkeypatch.setattr(Parser, "frame", lambda *_: False)
+    assert log_of(text) == short
+
+
+def test_a_line_of_zeros_is_no_failure_and_hides_none() -> None:
+    log = log_of(b"\x00" * (9 << 20) + b"\n" + TRACEBACK.encode())
+    assert place(root(log)) == ("/job/train.py", 10, "main")

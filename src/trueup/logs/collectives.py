@@ -30,7 +30,12 @@ MARKS = (
         "collective",
         continues=True,
     ),
-    mark(r"desync debug|Desync detected", "collective", continues=True),
+    mark(
+        r"desync debug|Desync detected|ranks that caused the desync|lagging ranks that caused this timeout|"
+        r"(?:finished|joined but didn't finish) collective #\d",
+        "collective",
+        continues=True,
+    ),
     mark(
         r"NCCL WARN .*(?:Connection (?:reset|closed|refused)|remote (?:process|peer)|closed by|"
         r"socketProgress|Socket recv failed)",

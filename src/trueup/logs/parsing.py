@@ -25,6 +25,11 @@ _IGNORED = re.compile(
 )
 _REPEATED = re.compile(r" ?\[repeated (?P<times>\d+)x across cluster\].*$")
 
+_FRAME = re.compile(
+    rb"(?:\[rank(?P<rank>\d{1,6})\]: )?(?P<text>  File \"[^\"\\\x00-\x1f]{1,300}\", line \d+(?:, in [\w.<>]+)?"
+    rb"|    +[^\s\d|][^\\%\x00-\x1f\x7f]{0,300})$"
+)
+"""A line of a traceback that needs no cleaning and has no prefix but that of torchrun."""
 _NUMBERS = re.compile(r"\d+")
 _BOXES = "│╰├─×"
 _RAISED = ("WARNING", "ERROR", "CRITICAL")
@@ -79,6 +84,30 @@ class Parser:
             self.versions.look(line.text)
             carried |= self._line(line)
         return carried
+
+    def frame(self, number: int, raw: bytes) -> bool:
+        """Reads a line that can only be a frame of the one traceback that its stream has open: most lines of long
+        logs of failures. False for any other line, which `feed` must read."""
+        found = _FRAME.match(raw) if raw.isascii() else None
+        if found is None:
+            return False
+        rank = int(found["rank"]) if found["rank"] else None
+        stream = self._separator.stream(rank)
+        opened = self._open.get(stream)
+        if opened is None or len(opened.opened) != 1:
+            return False
+        reader = opened.opened[0]
+        if not isinstance(reader, Traceback) or not reader.takes_frames():
+            return False
+        text = found["text"].decode("ascii").rstrip()
+        self.last = None
+        if rank is not None:
+            self.ranks.add(rank)
+        self.versions.look(text)
+        reader.take_frame(number, text)
+        opened.took(reader)
+        self._attend(number + PATIENCE)
+        return True
 
     def end(self) -> None:
         """Nothing follows."""

@@ -108,6 +108,8 @@ class Scanner:
     def _line(self, number: int, raw: bytes, *, whole: bool) -> bool:
         """False for a line that carried nothing. `whole`: it is read whatever its shape: a failure may be open."""
         parser = self._parser
+        if whole and parser.frame(number, raw):
+            return True
         shape = raw.translate(None, _DELETED)
         if not whole:
             known = self._messages.get(shape)

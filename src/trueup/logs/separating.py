@@ -32,6 +32,10 @@ class Separator:
         """The next lines are those of this file, which one rank wrote, if any is given."""
         self._source, self._rank = source, rank
 
+    def stream(self, rank: int | None) -> tuple[str | None, int | None, str]:
+        """The stream of a line that has no prefix but perhaps its rank; see `Line.stream`."""
+        return (self._source, self._rank if rank is None else rank, "")
+
     def lines(self, number: int, raw: str) -> Iterator[Line]:
         """What a line of the file says, mostly one line."""
         text = clean(raw)

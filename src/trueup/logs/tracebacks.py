@@ -79,6 +79,18 @@ class Traceback:
             self.last_line = self.draft.last_line = line.number
         return taken
 
+    def takes_frames(self) -> bool:
+        """True while the next line can only be one of its frames, when it looks like one."""
+        return self.waits and not self.margin and self._inner is None and not self._expects_header
+
+    def take_frame(self, number: int, text: str) -> None:
+        """Takes a line that stands below a header: a frame, its code or the marks under the code."""
+        if frame := frames.python_frame(text):
+            self.draft.frames.append(frame)
+        elif not frames.CARETS.match(text) and not frames.REPEATED.match(text):
+            add_code(self.draft.frames, text)
+        self.last_line = self.draft.last_line = number
+
     def finish(self) -> Draft:
         """The failure as far as it was printed."""
         self.done = True
