@@ -5,6 +5,7 @@ import compile_cases
 import crash_cases
 import distributed_cases
 import launcher_cases
+import memory_cases
 import precision_cases
 import pytest
 import recompile_cases
@@ -22,6 +23,7 @@ MODULES = (
     trainer_cases,
     precision_cases,
     launcher_cases,
+    memory_cases,
 )
 CASES = [case for module in MODULES for case in module.CASES]
 POSITIVE = {case.rule for case in CASES if case.fires and case.fires[0].endswith(" " + case.rule)}

@@ -224,12 +224,32 @@ class Adapter(msgspec.Struct, frozen=True, kw_only=True):
     """How many adapter parameters changed in a sampled step."""
 
 
+class Logits(msgspec.Struct, frozen=True, kw_only=True):
+    """Scores over the vocabulary that a training step held at once, at the start of its backward pass."""
+
+    positions: int
+    """Tokens whose scores were whole tensors at once."""
+    vocabulary: int
+    copies: dict[str, str] = {}
+    """`head`, `log_softmax`, `gradient` → dtype of that copy."""
+    bytes: int = 0
+    """Of all copies."""
+    at: str | None = None
+
+
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
     peak_bytes: int | None = None
     """Highest over ranks."""
     source: str | None = None
     """`cuda allocator` or `resident set`."""
     per_rank: dict[str, int] = {}
+    logits: Logits | None = None
+    """The largest of the steady sampled steps of the lead rank."""
+    loaded_before_sharding: dict[str, int] = {}
+    """Rank → bytes of weights in host memory once they were loaded, of ranks that sharded the model after that."""
+    loaded_total: int | None = None
+    """Bytes of the whole model that they loaded."""
+    loaded_at: str | None = None
 
 
 class Training(msgspec.Struct, frozen=True, kw_only=True):

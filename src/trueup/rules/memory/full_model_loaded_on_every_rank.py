@@ -5,10 +5,29 @@ from __future__ import annotations
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.environment_facts import asks_for_fsdp, configured, processes, said
 from trueup.rules.facts import is_on
+from trueup.rules.loading import HEAVY, efficient_loading, ranks_with_all
 from trueup.rules.log_facts import is_build, mention
 from trueup.schema.environment import Environment
-from trueup.schema.finding import Remedy
+from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
+from trueup.schema.record import Record
+
+
+def detect(record: Record) -> Sighting | None:
+    ranks, memory = ranks_with_all(record), record.actual.memory
+    if len(ranks) < 2 or efficient_loading(record):
+        return None
+    total = memory.loaded_total or 0
+    return Sighting(
+        message=f"Each of {len(ranks)} ranks loaded the whole model into host memory before sharding it: "
+        f"{len(ranks)} x {total / 1e6:.0f} MB, where one copy would do.",
+        evidence=(
+            Evidence(what="bytes of weights loaded by each rank", value=total, at=memory.loaded_at, ranks=ranks),
+            Evidence(what="strategy", value=record.actual.sharding.strategy),
+        ),
+        severity="warning" if total * (len(ranks) - 1) >= HEAVY else "note",
+    )
+
 
 KILLED = (
     r"(?:exitcode ?: ?-9|Signal 9 \(SIGKILL\)|died with <Signals\.SIGKILL|oom-kill|OOM killer|Out of memory: "
@@ -82,6 +101,7 @@ RULE = Rule(
             versions="torch any",
         ),
     ),
+    from_record=detect,
     from_log=detect_log,
     from_environment=detect_in_environment,
 )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 from trueup.rules.definition import Rule, Sighting
+from trueup.rules.facts import percent
 from trueup.rules.log_parts import frames
 from trueup.rules.out_of_memory import OutOfMemory, out_of_memory
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Frame, Log
+from trueup.schema.record import Record
 
 LOGITS = re.compile(
     r"lm_head\(|(?<!, )\blogits = (?!outputs|model|self\.(?:prediction|compute))|\blogits\.(?:float|to|view"
@@ -39,6 +41,32 @@ VOCABULARIES: tuple[int, ...] = (
 )
 VOCABULARIES += (151643, 151936, 152064, 163840, 200064, 201088, 248320, 250880, 255000, 256000, 256256, 262144, 262208)
 """Sizes of vocabularies in use, in the sizes that models pad them to."""
+
+
+NOTABLE = 256 * 2**20
+"""Bytes of all copies, below which nothing is said of them."""
+DOMINANT_PART = 0.4
+"""Of the peak of the rank's memory."""
+IN_WORDS = {"head": "of the head", "log_softmax": "their log-softmax", "gradient": "their gradient"}
+
+
+def detect(record: Record) -> Sighting | None:
+    """Scores that take a dominant part of the measured peak; smaller ones are as any model has them."""
+    memory = record.actual.memory
+    logits, peak = memory.logits, memory.peak_bytes
+    if logits is None or not peak or logits.bytes < NOTABLE or logits.bytes < DOMINANT_PART * peak:
+        return None
+    copies = ", ".join(f"{IN_WORDS.get(what, what)} in {dtype}" for what, dtype in logits.copies.items())
+    return Sighting(
+        message=f"A training step holds the logits of all {logits.positions} positions over {logits.vocabulary} tokens "
+        f"at once: {logits.bytes / 1e6:.0f} MB ({copies}), {percent(min(1.0, logits.bytes / peak))} of the peak.",
+        evidence=(
+            Evidence(what="bytes of logits held at once", value=logits.bytes, at=logits.at),
+            Evidence(what="positions x vocabulary", value=f"{logits.positions} x {logits.vocabulary}"),
+            Evidence(what=f"peak of memory, bytes ({memory.source})", value=peak),
+        ),
+        severity="warning",
+    )
 
 
 def detect_log(log: Log) -> Sighting | None:
@@ -126,5 +154,6 @@ RULE = Rule(
     ),
     caution="Do the arithmetic: a size that fits batch x heads x length x length is attention with the math kernel.",
     sources=("https://github.com/THUDM/slime/issues/2253",),
+    from_record=detect,
     from_log=detect_log,
 )

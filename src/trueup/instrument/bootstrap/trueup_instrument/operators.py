@@ -11,6 +11,8 @@ MATMULS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scal
 GATHERS = ("c10d::allgather", "c10d::_allgather_base", "_c10d_functional::all_gather")
 REDUCTIONS = ("c10d::allreduce", "c10d::reduce_scatter", "c10d::_reduce_scatter_base")
 SDPA = "aten::scaled_dot_product_attention"
+LOG_SOFTMAX = {"aten::_log_softmax": "log_softmax", "aten::_log_softmax_backward_data": "gradient"}
+"""Operators of a cross entropy over classes → what their result is. They leave a tensor of the size of the logits."""
 RANDOM = (
     "aten::native_dropout",
     "aten::bernoulli",
@@ -53,6 +55,8 @@ class Operators:
         """Attention's operators and device kernels, forward → calls. A device's clock runs on its own: all of those."""
         self.matmuls: list[tuple[str, list[list[int]], list[str]]] = []
         """(name, shapes, dtypes) of each matrix multiplication."""
+        self.log_softmaxes: list[tuple[str, list[int], str]] = []
+        """(what it is, shape, dtype) of the results of each log-softmax and of its backward."""
         self.attention_calls: list[tuple[list[list[int]], list[str], list[Any]]] = []
         """(shapes, dtypes, concrete inputs) of each call of scaled_dot_product_attention."""
         self.softmaxes: list[tuple[int, int, list[int]]] = []
@@ -81,6 +85,10 @@ class Operators:
                 self.draws.append((*_span(event), name))
             elif name in MATMULS:
                 self.matmuls.append((name, event.shapes(), event.dtypes()))
+            elif name in LOG_SOFTMAX:
+                shapes, dtypes = event.shapes(), event.dtypes()
+                if shapes and shapes[0]:
+                    self.log_softmaxes.append((LOG_SOFTMAX[name], shapes[0], dtypes[0]))
             elif name == SDPA:
                 concrete = event.concrete_inputs() if hasattr(event, "concrete_inputs") else []
                 if counted:

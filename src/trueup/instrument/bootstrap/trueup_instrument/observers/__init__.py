@@ -27,6 +27,7 @@ NAMES = (
     "accelerate",
     "transformers",
     "peft",
+    "evaluation",
 )
 
 

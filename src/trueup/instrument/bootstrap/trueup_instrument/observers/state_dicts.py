@@ -1,4 +1,4 @@
-"""What loading a state dict left out: keys that were missing and keys that nothing took."""
+"""What loading a state dict left out: missing keys, keys that nothing took, and how much host memory the model took."""
 
 from __future__ import annotations
 
@@ -86,5 +86,17 @@ def _tell(
         unexpected=len(unexpected),
         missing_names=[str(name) for name in sorted(missing)[:NAMED]],
         unexpected_names=[str(name) for name in sorted(unexpected)[:NAMED]],
+        **_bytes(module),
         **detail,
     )
+
+
+def _bytes(module: Any) -> dict[str, int]:
+    """`host_bytes`: of parameters that this process holds in host memory; `total_bytes`: of whole parameters."""
+    held = total = 0
+    for parameter in module.parameters():
+        total += parameter.numel() * parameter.element_size()
+        local = getattr(parameter, "_local_tensor", parameter)
+        if local.device.type == "cpu":
+            held += local.numel() * local.element_size()
+    return {"host_bytes": held, "total_bytes": total}

@@ -11,6 +11,7 @@ from trueup_instrument.observers.samples import (
     checkpointing,
     collectives,
     gradients,
+    logits,
     matmuls,
     memory,
     model,
@@ -19,5 +20,5 @@ from trueup_instrument.observers.samples import (
     updates,
 )
 
-PARTS = (blocks, attention, padding, checkpointing, matmuls, collectives, gradients, updates, settings, memory)
+PARTS = (blocks, attention, padding, checkpointing, matmuls, logits, collectives, gradients, updates, settings, memory)
 __all__ = ["PARTS", "gradients", "memory", "model"]
