@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 import yaml
 
+from trueup.rules.registry import rule
+
 FOLDER = Path(__file__).parent / "gauntlet"
 ANSWERS = ("expect.yaml", "fixed.py", "launch_fixed")
 
@@ -52,22 +54,34 @@ class Case:
         command = (self.folder / "launch").read_text().strip()
         return command.replace("train.py", "fixed.py") if fixed else command
 
-    def run(self, where: Path, *, fixed: bool) -> dict[str, Any]:
-        """The record of a run in a fresh copy of the folder, without the answers for the broken job."""
+    @property
+    def is_automatic(self) -> bool:
+        """Whether trueup can apply a remedy of the fault's rule."""
+        return any(remedy.automatic for remedy in rule(self.expect["rule"]).remedies)
+
+    def run(self, where: Path, *, fixed: bool = False, by: str = "run") -> dict[str, Any]:
+        """What `trueup run` or `fix` tells of a fresh copy of the folder, without the answers for the broken job."""
         hidden = () if fixed else ANSWERS
         job = where / self.folder.name
         shutil.copytree(self.folder, job, ignore=shutil.ignore_patterns(*hidden, "__pycache__"))
         limit = str(int(4 * self.expect["seconds"] + 120))
-        command = [sys.executable, "-m", "trueup", "run", "--json", str(where / "record.json"), "--timeout", limit]
+        command = [sys.executable, "-m", "trueup", by, "--json", str(where / "result.json"), "--timeout", limit]
         here = str(Path(sys.executable).parent)
         environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
         subprocess.run([*command, "--", "sh", "-c", self.launch(fixed)], cwd=job, env=environment, capture_output=True)
-        record: dict[str, Any] = json.loads((where / "record.json").read_text())
-        return record
+        result: dict[str, Any] = json.loads((where / "result.json").read_text())
+        return result
 
 
 CASES = [Case(path.parent) for path in sorted(FOLDER.glob("*/*/expect.yaml"))]
 PARAMETERS = [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.is_variant else []) for case in CASES]
+QUICK_REPAIRS = {"compile/recompile-kv-cache-in-training"}
+"""Cases that show each way to apply a remedy; `make gauntlet` repairs all that can be."""
+REPAIRS = [
+    pytest.param(case, id=case.name, marks=[] if case.name in QUICK_REPAIRS else [pytest.mark.slow])
+    for case in CASES
+    if case.is_automatic
+]
 
 
 @pytest.mark.parametrize("case", PARAMETERS)
@@ -86,6 +100,16 @@ def test_the_mended_job_is_clean(case: Case, tmp_path: Path) -> None:
     assert record["exit"]["code"] == 0
     assert record["steps"]["count"] > 0
     assert [finding for finding in record["findings"] if finding["severity"] != "note"] == []
+
+
+@pytest.mark.parametrize("case", REPAIRS)
+def test_the_job_is_repaired(case: Case, tmp_path: Path) -> None:
+    result = case.run(tmp_path, by="fix")
+    assert result["applied"], result["dropped"]
+    assert result["proof"]["findings_gone"]
+    assert result["proof"]["numerics"]["verdict"] in ("equal", "corrected", "not compared")
+    assert result["after"]["exit"]["code"] == 0
+    assert case.rules & {finding["rule"] for finding in result["after"]["findings"]} == set()
 
 
 def test_each_case_says_what_it_is_about() -> None:

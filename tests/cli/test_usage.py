@@ -1,5 +1,8 @@
 """A user's mistake gets one clear line and what to type instead, exit code 2, and no traceback of ours."""
 
+import os
+import sys
+
 import pytest
 
 from trueup import __version__
@@ -15,7 +18,10 @@ from trueup.cli import main
         (["run", "--nproc", "2", "train.py"], "an option of your own command goes behind `--`"),
         (["run", "--steps", "0", "--", "x"], "--steps"),
         (["run", "--steps", "many", "--", "x"], "--steps"),
-        (["run", "--timeout", "0", "--", "x"], "--timeout"),
+        *(
+            (["run", "--timeout", value, "--", "x"], f"{value} is no number of seconds above 0")
+            for value in ("0", "-1", "nan", "inf", "-inf", "1e400", "soon")
+        ),
         (["run", "--format", "xml", "--", "x"], "text"),
         (["run", "--report", "python", "train.py"], "--report takes a file that ends in .html, got 'python'"),
         (["run", "--set", "gpu=off", "--", "x"], "no layer 'gpu' to set; choose from compile, attention"),
@@ -72,8 +78,46 @@ def test_help_names_every_switch(capsys):
         assert f"{layer}={'|'.join(values)}" in text
 
 
-def test_a_variant_with_remedies_is_refused_rather_than_ignored(tmp_path, capsys):
+def test_a_variant_with_an_unknown_remedy_is_refused_rather_than_ignored(tmp_path, capsys):
     file = tmp_path / "v.toml"
-    file.write_text('remedies = ["disable-kv-cache"]\n')
+    file.write_text('remedies = ["disable-kv-cache", "turbo"]\n')
     assert main(["run", "--with", str(file), "--", "true"]) == 2
-    assert "applies no remedies yet (disable-kv-cache)" in capsys.readouterr().err
+    assert "no remedy 'turbo' that trueup can apply; choose from" in capsys.readouterr().err
+
+
+def test_fix_needs_a_command(capsys):
+    assert main(["fix"]) == 2
+    assert "no command to repair" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "--json", "FILE", "--"],
+        ["run", "--report", "FILE.html", "--"],
+        ["run", "--out", "FILE", "--"],
+        ["doctor", "--json", "FILE"],
+        ["explain", "nowhere.log", "--json", "FILE"],
+        ["report", "nowhere", "--json", "FILE"],
+        ["rules", "--json", "FILE"],
+    ],
+)
+def test_a_path_that_cannot_be_written_is_refused_before_the_work_starts(tmp_path, monkeypatch, capsys, arguments):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "blocked").write_text("")
+    command = [each.replace("FILE", "blocked/x") for each in arguments]
+    if command[0] == "run":
+        command += [sys.executable, "-c", "open('it_ran', 'w')"]
+    assert main(command) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "blocked/x" in output.err
+    assert "cannot write" in output.err
+    assert os.listdir(tmp_path) == ["blocked"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission_is_named(tmp_path, capsys):
+    (tmp_path / "locked").mkdir(mode=0o500)
+    assert main(["doctor", "--json", str(tmp_path / "locked" / "new" / "d.json")]) == 2
+    assert f"{tmp_path / 'locked'} may not be written to" in capsys.readouterr().err

@@ -27,7 +27,7 @@ def test_a_switch_without_any_change_is_told() -> None:
     record = merged(process(applier("compile", change="runs eager"), steps(1.0)))
     assert notes(record) == (
         "--set sharding=off was asked for and nothing was changed: "
-        "the job asks for nothing of this layer, or for just that"
+        "the job asks for nothing of this kind, or for just that"
     )
 
 

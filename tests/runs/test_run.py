@@ -12,7 +12,7 @@ import pytest
 
 from trueup.runs.merge import merge
 from trueup.runs.process import CommandError
-from trueup.runs.run import default_folder, record_from_folder, run_command
+from trueup.runs.run import new_folder, record_from_folder, run_command
 from trueup.schema.record import Record, record_from_json
 from trueup.schema.variant import Variant
 
@@ -200,9 +200,9 @@ def test_nothing_secret_is_stored(tmp_path: Path) -> None:
 
 def test_folders_of_runs_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    first = default_folder()
+    first = new_folder()
     first.mkdir(parents=True)
-    assert default_folder() != first
+    assert new_folder() != first
     assert ":" not in str(first)
 
 

@@ -11,6 +11,7 @@ from trueup import __version__
 from trueup.cli.doctor import doctor
 from trueup.cli.exits import INTERRUPTED, OWN_FAILURE, USAGE
 from trueup.cli.explain import explain
+from trueup.cli.fix import fix
 from trueup.cli.report import report
 from trueup.cli.rules import rules
 from trueup.cli.run import run
@@ -33,7 +34,7 @@ def app() -> None:
     """
 
 
-for command in (run, doctor, report, explain, rules):
+for command in (run, fix, doctor, report, explain, rules):
     app.add_command(command)
 
 

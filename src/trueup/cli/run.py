@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from trueup.cli import exits
-from trueup.cli.output import format_option, presentation, save, show, standard
+from trueup.cli.output import format_option, json_option, presentation, save, show, standard
+from trueup.cli.parameters import output_file, output_folder, seconds
 
 if TYPE_CHECKING:
     from trueup.schema.record import Record
     from trueup.schema.variant import Variant
 
-FILE = click.Path(path_type=Path, dir_okay=False)
+VARIANT = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command(
@@ -24,11 +25,11 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     short_help="Run a command and see the stack that really ran.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
-@click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write the record here, too.")
-@click.option("--report", "report_file", type=FILE, metavar="FILE.html", help="Write the HTML report here, too.")
+@json_option()
+@click.option("--report", "report_file", type=output_file, metavar="FILE.html", help="Write the HTML report here, too.")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=output_folder,
     metavar="DIR",
     help="Folder for the record, events, output and report.  [default: .trueup/runs/<time>]",
 )
@@ -37,11 +38,11 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=seconds,
     metavar="S",
     help="After S seconds record all stacks and end the job (exit 124).",
 )
-@click.option("--with", "variant_file", type=FILE, metavar="VARIANT.toml", help="Run this variant of the command.")
+@click.option("--with", "variant_file", type=VARIANT, metavar="VARIANT.toml", help="Run this variant of the command.")
 @click.option(
     "--set", "settings", multiple=True, metavar="LAYER=VALUE", help="Force a layer, as in compile=off; may be repeated."
 )
@@ -90,9 +91,9 @@ def run(
 
     from trueup.reports.live import LiveReport
     from trueup.runs.process import CommandError
-    from trueup.runs.run import default_folder, run_command
+    from trueup.runs.run import new_folder, run_command
 
-    folder = out or default_folder()
+    folder = out or new_folder()
     live = LiveReport(sys.stderr, terminal=sys.stderr is not None and sys.stderr.isatty())
     try:
         record = run_command(
@@ -136,19 +137,16 @@ def written_in(folder: Path) -> dict[str, str]:
 
 def chosen_variant(file: Path | None, settings: tuple[str, ...]) -> Variant:
     """The variant of `--with` changed by `--set`; a mistake in either is a usage error that names the choices."""
+    from trueup.remedies.registry import RemedyError, checked
     from trueup.schema.variant import Variant, VariantError, variant_from_toml, with_settings
 
     try:
         variant = Variant() if file is None else variant_from_toml(file.read_text(encoding="utf-8"))
-        if variant.remedies:
-            raise VariantError(
-                f"{file}: a run applies no remedies yet ({', '.join(variant.remedies)}); take `remedies` out "
-                "of it, and force layers under [layers] or set variables under [environment]"
-            )
+        checked(variant.remedies)
         return with_settings(variant, list(settings))
     except OSError as error:
         raise click.UsageError(f"cannot read the variant {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{file} is not a variant file: {error}") from error
-    except VariantError as error:
+    except (VariantError, RemedyError) as error:
         raise click.UsageError(str(error)) from error

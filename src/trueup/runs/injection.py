@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 import trueup.instrument
+from trueup.remedies.registry import checked
 from trueup.runs.bash_environment import bash_environment
 from trueup.runs.shims import write_late_shims, write_shims
 from trueup.schema.variant import Variant
@@ -20,8 +21,9 @@ EVENTS = "TRUEUP_EVENTS"
 RUN_ID = "TRUEUP_RUN_ID"
 STEPS = "TRUEUP_STEPS"
 SET = "TRUEUP_SET"
+REMEDIES = "TRUEUP_REMEDIES"
 USER_BASH_ENV = "TRUEUP_USER_BASH_ENV"
-OURS = (EVENTS, RUN_ID, STEPS, SET, USER_BASH_ENV, "TRUEUP_SHIM", "TRUEUP_RANK_PROCESS")
+OURS = (EVENTS, RUN_ID, STEPS, SET, REMEDIES, USER_BASH_ENV, "TRUEUP_SHIM", "TRUEUP_RANK_PROCESS")
 """Variables that a run sets or its processes hand on; those of an outer `trueup run` must not reach an inner one."""
 
 
@@ -65,12 +67,16 @@ def inject(
     """The environment `base` changed so that the command started with it writes events into `events`.
 
     `variant` adds forced layers, remedies and environment variables; `steps` ends every rank after that many optimizer
-    steps. `bootstrap` is the folder put on PYTHONPATH, by default the one that comes with trueup.
+    steps. `bootstrap` is the folder put on PYTHONPATH, by default the one that comes with trueup. Raises RemedyError for
+    remedies that are unknown or exclude each other.
     """
     bootstrap = bootstrap or bootstrap_folder()
     environment = {name: value for name, value in base.items() if name not in OURS}
     if USER_BASH_ENV in base:  # we run inside another observed run, whose file of the same kind we replace
         environment["BASH_ENV"] = base[USER_BASH_ENV]
+    remedies = checked(variant.remedies)
+    for remedy in remedies:
+        environment.update(remedy.variables)
     environment.update(variant.environment)
     environment["PYTHONPATH"] = _prepended(str(bootstrap), environment.get("PYTHONPATH", ""))
     environment[EVENTS] = str(events.absolute())
@@ -79,6 +85,9 @@ def inject(
         environment[STEPS] = str(steps)
     if variant.layers:
         environment[SET] = json.dumps(variant.layers)
+    in_process = [remedy.remedy for remedy in remedies if remedy.in_process]
+    if in_process:
+        environment[REMEDIES] = json.dumps(in_process)
     folder = _add_shell_support(environment, bootstrap)
     return Injection(environment, run_id, bootstrap, folder)
 

@@ -59,6 +59,7 @@ def run_process(
     bootstrap: Path,
     folder: Path | None,
     events: Path,
+    cwd: Path | None = None,
     timeout: float | None = None,
     grace: float = 5.0,
     pass_output: bool = True,
@@ -66,8 +67,9 @@ def run_process(
 ) -> Outcome:
     """Run `command` to its end.
 
-    Output goes to ours, unless `pass_output` is False, and to `folder/stdout.txt` and `folder/stderr.txt` (only the
-    first where both of ours lead to one place, so that their order stays); without a `folder` it is simply inherited.
+    It runs in `cwd`, by default ours. Output goes to ours and input comes from ours, unless `pass_output` is False, and
+    output goes to `folder/stdout.txt` and `folder/stderr.txt` (only the first where both of ours lead to one place, so
+    that their order stays); without a `folder` it is simply inherited.
     After `timeout` seconds the Python stacks of the tree are written to `folder/stacks` and every process of the tree
     is ended, by force after `grace` seconds. `on_tick` is called about once a second. Raises CommandError when the
     command cannot be started.
@@ -77,7 +79,7 @@ def run_process(
     outputs = [streams[0], streams[-1]] if streams else []
     with Forwarding(streams) as forwarding:
         try:
-            process = _start(command, environment, [stream.child_end for stream in outputs], pass_output)
+            process = _start(command, environment, [stream.child_end for stream in outputs], pass_output, cwd)
         except BaseException:
             for stream in streams:
                 stream.abandon()
@@ -126,7 +128,7 @@ def _open_streams(folder: Path | None, pass_output: bool) -> list[Stream]:
 
 
 def _start(
-    command: Sequence[str], environment: Mapping[str, str], outputs: list[int], pass_output: bool
+    command: Sequence[str], environment: Mapping[str, str], outputs: list[int], pass_output: bool, cwd: Path | None
 ) -> subprocess.Popen[bytes]:
     inherited = None if pass_output else subprocess.DEVNULL
     stdout, stderr = outputs or (inherited, inherited)
@@ -135,7 +137,7 @@ def _start(
     while True:
         try:
             return subprocess.Popen(
-                words, env=environment, stdin=None, stdout=stdout, stderr=stderr, start_new_session=True
+                words, env=environment, cwd=cwd, stdin=inherited, stdout=stdout, stderr=stderr, start_new_session=True
             )
         except OSError as error:
             if error.errno == errno.ENOEXEC and words[0] != "/bin/sh":

@@ -20,6 +20,7 @@ from trueup.runs.folder import RunFolder, start_of
 from trueup.runs.injection import inject
 from trueup.runs.merge import merge, without_secrets
 from trueup.runs.outcome import Outcome
+from trueup.runs.probe import Probe
 from trueup.runs.process import resolved, run_process
 from trueup.runs.redaction import redacted_command
 from trueup.schema.finding import Finding
@@ -29,7 +30,7 @@ from trueup.schema.variant import Variant
 TELLING = frozenset({"sample", "error", "end"})
 """Kinds of events after which the verdict on a run may have changed."""
 
-RUNS = Path(".trueup") / "runs"
+TRUEUP = Path(".trueup")
 
 Judge = Callable[[Record], tuple[Finding, ...]]
 
@@ -43,10 +44,12 @@ def run_command(
     timeout: float | None = None,
     on_update: Callable[[Record], None] | None = None,
     pass_output: bool = True,
+    probe: Probe | None = None,
     judge: Judge = judge_record,
 ) -> Record:
     """Run `command` with `variant` and return its record, which is also written to `out/record.json`.
 
+    A `probe` gives it a copy of the working folder and an environment of its own.
     `on_update` gets a judged record of what is known whenever a sample, an error or an end of a process was told, at
     most once a second. Whatever fails on our side, the command runs to its end and `record.exit.code` is its exit code;
     the record's notes say what failed. Raises CommandError when the command cannot be started.
@@ -66,7 +69,8 @@ def run_command(
             on_update(judged(merge(reader.events, command=command, variant=variant, started=started), judge))
 
     try:
-        with inject(os.environ, events=folder.events, variant=variant, steps=steps) as injection:
+        base = {**os.environ, **probe.environment} if probe else os.environ
+        with inject(base, events=folder.events, variant=variant, steps=steps) as injection:
             outcome = run_process(
                 command,
                 injection.environment,
@@ -74,6 +78,7 @@ def run_command(
                 bootstrap=injection.bootstrap,
                 folder=folder.captures,
                 events=folder.events,
+                cwd=probe.folder if probe else None,
                 timeout=timeout,
                 pass_output=pass_output,
                 on_tick=_forgiving(on_tick, problems),
@@ -93,11 +98,13 @@ def run_command(
     return record
 
 
-def default_folder() -> Path:
-    """A new folder for a run that starts now, `.trueup/runs/<time>`, below the working folder."""
+def new_folder(kind: str = "runs") -> Path:
+    """A new folder for what starts now, `.trueup/<kind>/<time>`, below the working folder."""
     name = datetime.now().strftime("%Y-%m-%d-%H%M%S")
     return next(
-        folder for n in itertools.count(1) if not (folder := RUNS / (name if n == 1 else f"{name}-{n}")).exists()
+        folder
+        for n in itertools.count(1)
+        if not (folder := TRUEUP / kind / (name if n == 1 else f"{name}-{n}")).exists()
     )
 
 

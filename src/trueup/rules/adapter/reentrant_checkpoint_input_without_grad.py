@@ -86,7 +86,7 @@ RULE = Rule(
         Remedy(
             id="non-reentrant-checkpoint",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how=(
                 "checkpoint(..., use_reentrant=False) in a loop of your own; "
                 "gradient_checkpointing_kwargs={'use_reentrant': False} with Hugging Face"

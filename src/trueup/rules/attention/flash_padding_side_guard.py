@@ -20,7 +20,7 @@ RULE = Rule(
         Remedy(
             id="disable-kv-cache",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how=(
                 "model.config.use_cache = False for training and log-probability passes, or use_cache=False in the call"
             ),

@@ -46,7 +46,7 @@ RULE = Rule(
         Remedy(
             id="disable-kv-cache",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="model.config.use_cache = False, and no attention_mask from the collator for packed rows",
         ),
         Remedy(

@@ -61,7 +61,7 @@ RULE = Rule(
         Remedy(
             id="disable-kv-cache",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="model.config.use_cache = False whenever blocks are checkpointed",
         ),
         Remedy(

@@ -45,7 +45,7 @@ RULE = Rule(
         Remedy(
             id="non-reentrant-checkpoint",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="use_reentrant=False (gradient_checkpointing_kwargs, NO_REENTRANT for checkpoint_wrapper)",
         ),
     ),

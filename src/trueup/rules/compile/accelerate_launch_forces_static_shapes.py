@@ -8,7 +8,6 @@ from trueup.rules.environment_facts import asks_for_compile, configured, install
 from trueup.rules.facts import is_on, variable
 from trueup.rules.guards import storms
 from trueup.rules.log_facts import mention, passes
-from trueup.rules.recompile_logs import storm
 from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
@@ -52,6 +51,8 @@ LAUNCHER = r"accelerate[/.]commands[/.]launch|accelerate launch|ACCELERATE_DYNAM
 
 def detect_log(log: Log) -> Sighting | None:
     """Recompiles for sizes, up to the limit, in a job that accelerate launch started."""
+    from trueup.rules.recompile_logs import storm
+
     found = storm(log, "size")
     launched = mention(log, LAUNCHER) is not None or any(
         passes(each, "accelerate/commands/launch.py") for each in log.failures
@@ -77,7 +78,7 @@ RULE = Rule(
         Remedy(
             id="unset-accelerate-dynamic",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how='os.environ.pop("ACCELERATE_DYNAMO_USE_DYNAMIC", None) before the Accelerator or Trainer is made',
         ),
         Remedy(

@@ -47,7 +47,7 @@ RULE = Rule(
         Remedy(
             id="disable-kv-cache",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="model.config.use_cache = False before the model is compiled, or pass use_cache=False in the call",
         ),
     ),

@@ -61,7 +61,7 @@ RULE = Rule(
         Remedy(
             id="raise-recompile-limit",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="torch._dynamo.config.recompile_limit = 64, after a look at the reason",
         ),
     ),

@@ -53,7 +53,7 @@ RULE = Rule(
         Remedy(
             id="raise-recompile-limit",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="torch._dynamo.config.recompile_limit above the number of parameter shapes, before the first step",
         ),
         Remedy(

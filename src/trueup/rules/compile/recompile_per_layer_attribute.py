@@ -75,7 +75,7 @@ RULE = Rule(
         Remedy(
             id="unspecialize-module-integers",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="torch._dynamo.config.allow_unspec_int_on_nn_module = True before the first step (integers)",
         ),
         Remedy(
@@ -87,7 +87,7 @@ RULE = Rule(
         Remedy(
             id="raise-recompile-limit",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="torch._dynamo.config.recompile_limit = number of blocks (costs one compile per block)",
         ),
     ),

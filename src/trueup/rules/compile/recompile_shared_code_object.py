@@ -59,7 +59,7 @@ RULE = Rule(
         Remedy(
             id="raise-recompile-limit",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="torch._dynamo.config.recompile_limit = 8 x number of models",
         ),
         Remedy(

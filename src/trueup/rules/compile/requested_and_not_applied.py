@@ -59,7 +59,7 @@ RULE = Rule(
         Remedy(
             id="show-compile-log",
             kind="env-var",
-            automatic=True,
+            automatic=False,
             how="TORCH_LOGS=graph_breaks,recompiles prints each reason",
         ),
     ),

@@ -109,7 +109,7 @@ RULE = Rule(
         Remedy(
             id="backend-without-compiler",
             kind="config-edit",
-            automatic=True,
+            automatic=False,
             how='torch.compile(..., backend="aot_eager"), or no compile',
         ),
     ),

@@ -51,7 +51,7 @@ RULE = Rule(
         Remedy(
             id="wrap-blocks",
             kind="env-var",
-            automatic=True,
+            automatic=False,
             how=(
                 "FSDP_AUTO_WRAP_POLICY=TRANSFORMER_BASED_WRAP and FSDP_TRANSFORMER_CLS_TO_WRAP=<block class> "
                 "(accelerate)"

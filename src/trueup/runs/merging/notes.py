@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trueup.remedies.registry import checked
 from trueup.runs.events import Events
 from trueup.runs.interpreter import is_python, isolating_options
 from trueup.runs.merging.endings import ending_notes, ranks_named
@@ -77,17 +78,19 @@ def _absent(job: Job) -> Iterator[Note]:
 
 
 def _not_switched(events: Events, variant: Variant) -> Iterator[Note]:
-    """Forced layers in which no process of the job changed anything, or left something as it was."""
-    for layer, value in variant.layers.items():
-        told = [event for log in events.processes for event in log.of("applier") if event.get("applier") == layer]
+    """Forced layers and remedies by which no process of the job changed anything, or left something as it was."""
+    asked = {layer: f"--set {layer}={value}" for layer, value in variant.layers.items()}
+    asked |= {each.remedy: f"remedy {each.remedy}" for each in checked(variant.remedies) if each.in_process}
+    for applier, what in asked.items():
+        told = [event for log in events.processes for event in log.of("applier") if event.get("applier") == applier]
         details = [mapping(event.get("detail")) for event in told]
         reasons = list(dict.fromkeys(reason for detail in details if (reason := text(detail.get("cannot")))))
         changed = any(detail.get("change") for detail in details)
         if not changed:
-            why = reasons or ["the job asks for nothing of this layer, or for just that"]
-            yield Note(what=f"--set {layer}={value} was asked for and nothing was changed: {'; '.join(why)}")
+            why = reasons or ["the job asks for nothing of this kind, or for just that"]
+            yield Note(what=f"{what} was asked for and nothing was changed: {'; '.join(why)}")
         elif reasons:
-            yield Note(what=f"--set {layer}={value} did not reach everything: {'; '.join(reasons)}")
+            yield Note(what=f"{what} did not reach everything: {'; '.join(reasons)}")
 
 
 def _observers_off(job: Job) -> Iterator[Note]:

@@ -78,7 +78,7 @@ class Session:
     # -- life --------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        from trueup_instrument import appliers, observers
+        from trueup_instrument import appliers, isolation, observers
 
         self.imports.install()
         os.register_at_fork(
@@ -89,6 +89,7 @@ class Session:
         atexit.register(self._end)
         if self.role == role.RANK and os.environ.get("RANK") is not None:
             self.open()
+        self.guarded(isolation.NAME, isolation.attach)(self)
         appliers.attach_all(self)  # first: observers then see what the appliers leave of each call
         observers.attach_all(self)
 

@@ -1,13 +1,13 @@
-"""Forces layers of the stack to a value, as `trueup run --set LAYER=VALUE` asks. One file per layer.
+"""Forces layers of the stack to a value, as `trueup run --set LAYER=VALUE` asks, and applies remedies.
 
-Each file has `attach(switch)`. It is loaded only in a run that asks for its layer, switches that layer and nothing
-else, and keeps the attributes and classes that the user's code relies on. What each switch does, and where its limits
-are, is in docs/decisions/0004-switches.md.
+One file per layer, and in `remedies` one per remedy. Each has `attach(switch)`. It is loaded only in a run that asks
+for it, changes that and nothing else, and keeps the attributes and classes that the user's code relies on. What each
+switch does, and where its limits are, is in docs/decisions/0004-switches.md.
 """
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 import os
 
@@ -22,25 +22,33 @@ if TYPE_CHECKING:
 
 SET = "TRUEUP_SET"
 """Layer → value as JSON, written by the launching trueup."""
+REMEDIES = "TRUEUP_REMEDIES"
+"""Ids of remedies as a JSON list, written by the launching trueup."""
 LAYERS = ("compile", "attention", "checkpointing", "precision", "sharding", "adapter")
 
 
 def attach_all(session: Session) -> None:
-    """Attach the appliers of the layers this run forces; one that fails says so and the others go on."""
+    """Attach the appliers that this run asks for; one that fails says so and the others go on."""
     if session.role == role.LAUNCHER:
         return
-    for layer, value in _asked().items():
-        switch = Switch(session, layer, value)
-        if layer in LAYERS:
-            module = importlib.import_module(f"{__name__}.{layer}")
-            switch.guarded(module.attach)(switch)
-        else:
-            switch.cannot("this trueup has no such switch")
+    layers, remedies = _asked(SET), _asked(REMEDIES)
+    for layer, value in layers.items() if isinstance(layers, dict) else ():
+        known = layer in LAYERS
+        _attach(Switch(session, layer, value), f"{__name__}.{layer}" if known else None)
+    for remedy in remedies if isinstance(remedies, list) else ():
+        module = f"{__name__}.remedies.{str(remedy).replace('-', '_')}"
+        _attach(Switch(session, remedy, True), module if importlib.util.find_spec(module) else None)
 
 
-def _asked() -> dict[str, Any]:
+def _attach(switch: Switch, module: str | None) -> None:
+    if module is None:
+        switch.cannot("this trueup has no such applier")
+    else:
+        switch.guarded(lambda: importlib.import_module(module).attach(switch))()
+
+
+def _asked(variable: str) -> Any:
     try:
-        asked = json.loads(os.environ.get(SET) or "{}")
+        return json.loads(os.environ.get(variable) or "null")
     except ValueError:
-        return {}
-    return asked if isinstance(asked, dict) else {}
+        return None

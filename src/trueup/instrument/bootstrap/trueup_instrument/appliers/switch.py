@@ -1,4 +1,4 @@
-"""One layer that this run forces to a value: says what was changed, or why it could not be."""
+"""One layer that this run forces to a value, or one remedy: says what was changed, or why it could not be."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
 LISTED = 40
-"""Changes of one layer that are written."""
+"""Changes of one applier that are written."""
 
 
 class Switch:
     """What an applier is given: the value asked for, and a way to tell what it did."""
 
-    def __init__(self, session: Session, layer: str, value: Any) -> None:
+    def __init__(self, session: Session, name: str, value: Any) -> None:
         self.session = session
         self.imports = session.imports
-        self.layer = layer
+        self.name = name
         self.value = value
         self._told: set[tuple[str, str | None]] = set()
         self._write = unseen(self._write)  # type: ignore[method-assign]  # the same signature
@@ -41,14 +41,14 @@ class Switch:
             self._write(module, change=change, **detail)
 
     def cannot(self, why: str, module: str | None = None) -> None:
-        """Record, once, that something of the layer stays as it is, and why."""
+        """Record, once, that something stays as it is, and why."""
         if ("cannot", why) not in self._told:
             self._told.add(("cannot", why))
             self._write(module, cannot=why)
 
     def _write(self, module: str | None, **detail: Any) -> None:
         detail = {"value": self.value, "at": places.user_line(), **detail}
-        self.session.write("applier", applier=self.layer, module=module, detail=detail)
+        self.session.write("applier", applier=self.name, module=module, detail=detail)
 
     def guarded(self, function: Callable[P, R]) -> Callable[P, R | None]:
         """`function`, whose failure is told and leaves the program as it is; it then gives None."""

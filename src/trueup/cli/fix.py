@@ -1,0 +1,102 @@
+"""`trueup fix`: repair a job by remedies that prove themselves, without touching its files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trueup.cli import exits
+from trueup.cli.output import format_option, is_coloured, printed_on, save, width_of, write
+
+if TYPE_CHECKING:
+    from trueup.schema.fixing import Fixing
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS]",
+    short_help="Repair a job without touching its files, and prove it.",
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
+@click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write the result here, too.")
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    default=30,
+    show_default=True,
+    metavar="N",
+    help="Optimizer steps of each run.",
+)
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="End a run after S seconds.")
+@click.option(
+    "--variant",
+    "variant_file",
+    type=FILE,
+    default=Path("trueup.toml"),
+    show_default=True,
+    metavar="FILE.toml",
+    help="Where the proved remedies go.",
+)
+@click.option("--quiet", is_flag=True, help="Say nothing while the job is run.")
+@format_option()
+def fix(
+    command: tuple[str, ...],
+    json_file: Path | None,
+    steps: int,
+    timeout: float | None,
+    variant_file: Path,
+    quiet: bool,
+    shape: str,
+) -> int:
+    """Run COMMAND as it is, apply remedies for what is found, run it again, and keep what proves itself.
+
+    \b
+      trueup fix -- torchrun --nproc-per-node 2 train.py
+      trueup run --with trueup.toml -- torchrun --nproc-per-node 2 train.py
+
+    A remedy is kept when its finding is gone, nothing else went wrong, and losses and gradient norms are those of the
+    job as it was (or the fault had made them wrong, which is said). Nothing of yours is changed: each run has a copy of
+    the working folder and offline trackers, and the permanent change is printed.
+
+    \b
+    Exit codes: 0 nothing is left to do, 1 findings stand, 2 wrong usage, 3 trueup itself failed
+    """
+    if not command:
+        raise click.UsageError("no command to repair; for example: trueup fix -- torchrun train.py")
+
+    from trueup.procedures.fix import fix as fixed
+    from trueup.procedures.probes import Probes
+    from trueup.runs.process import CommandError
+
+    say = (lambda text: None) if quiet else (lambda text: click.echo(f"trueup: {text}", err=True))
+    try:
+        with Probes(command, steps=steps, timeout=timeout, say=say) as probes:
+            fixing = fixed(probes.run, limits=probes.limits)
+    except CommandError as error:
+        click.echo(f"trueup: {error}", err=True)
+        return error.code
+    if fixing.variant is not None:
+        from trueup.schema.variant import variant_to_toml
+
+        save(variant_to_toml(fixing.variant), variant_file)
+    write(printed_on(), presentation(fixing, shape, variant_file))
+    if json_file is not None:
+        save(presentation(fixing, "json", variant_file), json_file)
+    last = fixing.after or fixing.before
+    well = not last.exit.code and not any(finding.severity != "note" for finding in last.findings)
+    return 0 if well else exits.FINDINGS
+
+
+def presentation(fixing: Fixing, shape: str, variant_file: Path) -> str:
+    """The result in one of FORMATS."""
+    from trueup.reports import fixing as report
+
+    if shape == "text":
+        stream = sys.stdout
+        return report.as_text(fixing, width=width_of(stream), colour=is_coloured(stream), variant=str(variant_file))
+    return {"json": report.as_json, "sarif": report.as_sarif, "html": report.as_html}[shape](fixing)

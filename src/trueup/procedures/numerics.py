@@ -1,0 +1,87 @@
+"""Do two runs compute the same: losses and gradient norms, step by step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from trueup.schema.fixing import Numerics
+from trueup.schema.record import Record
+
+TOLERANCE = {"float32": 1e-4, "float64": 1e-9, "bfloat16": 2e-2, "float16": 5e-3}
+"""Relative difference that another order of the same operations makes, by the lowest dtype of the multiplications.
+
+Compiled kernels round elsewhere than eager ones do; training carries such a difference on from step to step.
+"""
+GROWTH = 0.5
+"""Share by which the tolerance grows with each step."""
+NORM = 10.0
+"""A gradient norm may differ by so many times as much as a loss: no mean over tokens evens it out."""
+NOISE = 3.0
+"""How many times the difference between two runs of the same job is still its own noise."""
+
+
+def difference(one: Record, other: Record) -> tuple[int, float | None]:
+    """Steps compared, and the largest relative difference of a loss or gradient norm; None when nothing is comparable.
+
+    Infinite where one run has a number and the other has none.
+    """
+    worst: float | None = None
+    steps = 0
+    for _, found in _differences(one, other):
+        steps += 1
+        worst = found if worst is None else max(worst, found)
+    return steps, worst
+
+
+def compared(before: Record, after: Record, control: Record | None = None) -> Numerics:
+    """The verdict on `after`; `control` is a second run of what `before` ran, whose difference is the noise."""
+    steps, worst = difference(before, after)
+    if worst is None:
+        return Numerics(verdict="not compared", why="no step of both runs has a loss")
+    noise = difference(before, control)[1] if control is not None else None
+    tolerance = TOLERANCE[_lowest_dtype(before, after)]
+    allowed = max(tolerance, NOISE * noise if noise is not None and math.isfinite(noise) else 0.0)
+    beyond = [
+        step
+        for step, found in _differences(before, after)
+        if found > max(tolerance * (1 + GROWTH * step), allowed if noise is not None else 0.0)
+    ]
+    told = f"worst relative difference {worst:.2g} over {steps} steps"
+    if noise is not None:
+        told += f", {noise:.2g} between two runs of the job as it was"
+    if beyond:
+        return Numerics(
+            verdict="different", why=f"{told}; the first at step {beyond[0] + 1}", steps=steps, worst=worst, noise=noise
+        )
+    return Numerics(verdict="equal", why=told, steps=steps, worst=worst, noise=noise)
+
+
+def _differences(one: Record, other: Record) -> Iterator[tuple[int, float]]:
+    """(step from 0, relative difference) of each step whose loss both runs know; gradient norms are known of some."""
+    if one.steps.stride != other.steps.stride:
+        return
+    losses, norms = _pairs(one.steps.losses, other.steps.losses), _pairs(one.steps.grad_norms, other.steps.grad_norms)
+    broken = set(one.steps.not_finite) ^ set(other.steps.not_finite)
+    for step in sorted({*losses, *(number - 1 for number in broken)}):
+        if step + 1 in broken:
+            yield step, math.inf
+            continue
+        found = _relative(*losses[step])
+        if step in norms:
+            found = max(found, _relative(*norms[step]) / NORM)
+        yield step, found
+
+
+def _pairs(ones: Sequence[float | None], others: Sequence[float | None]) -> dict[int, tuple[float, float]]:
+    pairs = enumerate(zip(ones, others, strict=False))
+    return {step: (a, b) for step, (a, b) in pairs if a is not None and b is not None}
+
+
+def _relative(a: float, b: float) -> float:
+    return abs(a - b) / max(abs(a), 1e-8)
+
+
+def _lowest_dtype(*records: Record) -> str:
+    used = {name for record in records for name in record.actual.precision.matmul}
+    return next((name for name in ("bfloat16", "float16") if name in used), "float32")

@@ -1,0 +1,65 @@
+"""The runs that a procedure makes of one command, each in a copy of the working folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from trueup.runs.probe import LIMITS, Probe, make_probe
+from trueup.runs.run import new_folder, run_command
+from trueup.schema.record import Record
+from trueup.schema.variant import Variant
+
+
+class Probes:
+    """Runs variants of a command below `.trueup/fix/<time>`. Records and captured output stay, the copies go."""
+
+    def __init__(
+        self, command: Sequence[str], *, steps: int | None, timeout: float | None, say: Callable[[str], object]
+    ) -> None:
+        self.limits: list[str] = []
+        """What could not be kept apart in this job's working folder."""
+        self._command = command
+        self._steps = steps
+        self._timeout = timeout
+        self._say = say
+        self._folder = new_folder("fix").absolute()
+        self._probe: Probe | None = None
+        self._made = 0
+
+    def __enter__(self) -> Probes:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._remove()
+
+    def run(self, variant: Variant) -> Record:
+        """The judged record of the command with `variant`. Raises CommandError when it cannot be started."""
+        self._made += 1
+        out = self._folder / f"probe-{self._made}"
+        self._probe = probe = make_probe(Path.cwd(), out / "tree")
+        self.limits += [note for note in probe.notes if note not in self.limits]
+        if self._made == 1:
+            for note in (*LIMITS, *probe.notes):
+                self._say(f"not kept apart: {note}")
+        self._say(f"run {self._made}: {variant.name}")
+        try:
+            return run_command(
+                self._command,
+                out=out,
+                variant=variant,
+                steps=self._steps,
+                timeout=self._timeout,
+                pass_output=False,
+                probe=probe,
+            )
+        finally:
+            self._remove()
+
+    def _remove(self) -> None:
+        if self._probe is not None:
+            self._probe.remove()
+            self._probe = None

@@ -1,0 +1,20 @@
+"""How a remedy is applied to an unmodified command."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Application(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run with the remedy does differently. Rules name the remedy by its id, `automatic`."""
+
+    remedy: str
+    """Id, as in `Remedy.id`."""
+    variables: dict[str, str] = {}
+    """Environment variables set for the command."""
+    in_process: bool = True
+    """An applier of instrument of this name takes part."""
+    corrects: tuple[str, ...] = ()
+    """Rules whose fault makes results wrong: with the remedy, losses are not those of the job as it was."""
+    excludes: tuple[str, ...] = ()
+    """Remedies that are never applied together with this one."""

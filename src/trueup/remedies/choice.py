@@ -1,0 +1,50 @@
+"""Which remedies answer which findings, in the order in which the rules name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from trueup.remedies.registry import application, is_known
+from trueup.schema.finding import Finding
+
+SEVERE = ("error", "warning")
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One remedy for one finding."""
+
+    rule: str
+    remedy: str
+
+
+def choices(findings: Iterable[Finding]) -> tuple[Choice, ...]:
+    """Every remedy that can be applied for a warning or an error, the first of each finding before its alternatives."""
+    return tuple(
+        Choice(finding.rule, remedy.id)
+        for finding in findings
+        if finding.severity in SEVERE and finding.confidence != "possible"
+        for remedy in finding.remedies
+        if remedy.automatic and is_known(remedy.id)
+    )
+
+
+def next_choices(findings: Iterable[Finding], tried: Iterable[Choice], kept: Iterable[Choice]) -> tuple[Choice, ...]:
+    """For each finding the first remedy not yet tried for it, one of each remedy, none that excludes another."""
+    done, chosen = set(tried), list(kept)
+    answered: set[str] = set()
+    new: list[Choice] = []
+    for choice in choices(findings):
+        if choice in done or choice.rule in answered:
+            continue
+        if any(_exclude(choice.remedy, other.remedy) for other in chosen):
+            continue
+        answered.add(choice.rule)
+        chosen.append(choice)
+        new.append(choice)
+    return tuple(new)
+
+
+def _exclude(one: str, other: str) -> bool:
+    return other in application(one).excludes or one in application(other).excludes

@@ -1,0 +1,65 @@
+"""The remedies that trueup can apply, by id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from trueup.remedies.application import Application
+
+APPLICATIONS = (
+    Application(remedy="disable-kv-cache", corrects=("attention/packing-leak-mask-or-cache-present",)),
+    Application(remedy="unset-accelerate-dynamic"),
+    Application(remedy="raise-recompile-limit"),
+    Application(remedy="unspecialize-module-integers"),
+    Application(remedy="non-reentrant-checkpoint", corrects=("adapter/reentrant-checkpoint-input-without-grad",)),
+    Application(remedy="fsdp-use-orig-params", variables={"FSDP_USE_ORIG_PARAMS": "true"}),
+    Application(
+        remedy="capture-scalar-outputs", variables={"TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS": "1"}, in_process=False
+    ),
+    Application(
+        remedy="accelerate-regional-compilation",
+        variables={"ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION": "true"},
+        in_process=False,
+    ),
+    Application(
+        remedy="expandable-segments",
+        variables={
+            "PYTORCH_ALLOC_CONF": "expandable_segments:True",
+            "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        },
+        in_process=False,
+    ),
+)
+
+
+class RemedyError(ValueError):
+    """A remedy that is not known, or two that exclude each other."""
+
+
+@cache
+def _by_id() -> dict[str, Application]:
+    return {application.remedy: application for application in APPLICATIONS}
+
+
+def is_known(remedy: str) -> bool:
+    """Whether trueup can apply the remedy with this id."""
+    return remedy in _by_id()
+
+
+def application(remedy: str) -> Application:
+    """How the remedy with this id is applied; raises RemedyError that names those that can be."""
+    found = _by_id().get(remedy)
+    if found is None:
+        raise RemedyError(f"no remedy {remedy!r} that trueup can apply; choose from {', '.join(sorted(_by_id()))}")
+    return found
+
+
+def checked(remedies: Iterable[str]) -> tuple[Application, ...]:
+    """The applications of remedies that go together; raises RemedyError where one is unknown or excludes another."""
+    found = tuple(application(remedy) for remedy in dict.fromkeys(remedies))
+    for each in found:
+        for other in found:
+            if other.remedy in each.excludes:
+                raise RemedyError(f"the remedies {each.remedy} and {other.remedy} exclude each other")
+    return found

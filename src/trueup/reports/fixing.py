@@ -1,0 +1,123 @@
+"""What `trueup fix` did: before and after in a line each, what was applied and dropped, the proof, the recipe."""
+
+from __future__ import annotations
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from trueup import __version__
+from trueup.reports import sarif
+from trueup.reports.html import template
+from trueup.reports.plain import plain
+from trueup.reports.quantities import count, seconds, size
+from trueup.reports.terminal import console_of, labelled, printed
+from trueup.reports.verdict import exit_in_words, verdict
+from trueup.schema.fixing import Fixing, Proof, Speed
+from trueup.schema.record import Record
+
+
+def as_text(fixing: Fixing, *, width: int = 100, colour: bool = False, variant: str | None = None) -> str:
+    """The report; `variant` is the file that the variant was written to."""
+    console = console_of(width, colour)
+    console.print(Text(f"trueup fix: {headline(fixing)}", style="bold"), soft_wrap=True)
+    console.print()
+    labelled(console, "was", _state(fixing.before), 9)
+    if fixing.after is not None:
+        labelled(console, "is", _state(fixing.after), 9)
+    for label, text in facts(fixing):
+        labelled(console, label, text, 9)
+    _print_recipe(console, fixing)
+    if fixing.variant is not None and variant is not None:
+        console.print()
+        console.print(Text(f"variant {variant}; run it: trueup run --with {variant} -- COMMAND"), soft_wrap=True)
+    for note in fixing.notes:
+        console.print(Text(f"note    {plain(note)}"), soft_wrap=True)
+    return printed(console)
+
+
+def as_json(fixing: Fixing) -> str:
+    """The result as JSON text that ends with a newline."""
+    return msgspec.json.format(msgspec.json.encode(fixing), indent=1).decode() + "\n"
+
+
+def as_sarif(fixing: Fixing) -> str:
+    """The findings that stand after the repair."""
+    return sarif.render(fixing.after or fixing.before)
+
+
+def as_html(fixing: Fixing) -> str:
+    """The same as the text on one self-contained page."""
+    return template("fixing.html.j2").render(
+        version=__version__,
+        verdict=headline(fixing),
+        before=_state(fixing.before),
+        after=_state(fixing.after) if fixing.after is not None else None,
+        facts=facts(fixing),
+        recipe=fixing.recipe,
+        notes=fixing.notes,
+    )
+
+
+def headline(fixing: Fixing) -> str:
+    """The outcome in one line."""
+    if fixing.applied and fixing.proof is not None:
+        done = f"{count(len(fixing.applied), 'remedy', 'remedies')} applied"
+        parts = [done if fixing.proof.findings_gone else f"{done}, not all is well"]
+        parts += [text for text in (_faster(fixing.proof.speed), _same(fixing.proof)) if text]
+        return "; ".join(parts)
+    if fixing.dropped:
+        return f"nothing applied: {count(len(fixing.dropped), 'remedy', 'remedies')} tried, none proved itself"
+    if any(finding.severity != "note" for finding in fixing.before.findings):
+        return "nothing applied: no remedy for these findings can be applied from outside; the recipe says what to do"
+    return "nothing to fix"
+
+
+def facts(fixing: Fixing) -> list[tuple[str, str]]:
+    """Label and text of what was applied, dropped and measured."""
+    told = [("applied", f"{each.remedy}, for {each.rule}") for each in fixing.applied]
+    told += [("dropped", f"{each.remedy}, for {each.rule}: {each.why}") for each in fixing.dropped]
+    proof = fixing.proof
+    if proof is not None:
+        told.append(("numerics", f"{proof.numerics.verdict}: {proof.numerics.why}"))
+        if proof.speed.before_s is not None and proof.speed.after_s is not None:
+            was, now = seconds(proof.speed.before_s), seconds(proof.speed.after_s)
+            told.append(("speed", f"a late step took {was} and takes {now}{_interval(proof.speed)}"))
+        if proof.peak_before_bytes is not None and proof.peak_after_bytes is not None:
+            told.append(("memory", f"peak {size(proof.peak_before_bytes)}, now {size(proof.peak_after_bytes)}"))
+    told.append(("probes", count(fixing.probes, "run")))
+    return told
+
+
+def _state(record: Record) -> str:
+    return "; ".join(part for part in (exit_in_words(record), verdict(record)) if part)
+
+
+def _faster(speed: Speed) -> str | None:
+    if speed.ratio is None or speed.low is None or speed.high is None or speed.low <= 1 <= speed.high:
+        return None
+    return f"{speed.ratio:.2f} times as fast" if speed.ratio > 1 else f"slower: {speed.ratio:.2f} times as fast"
+
+
+def _interval(speed: Speed) -> str:
+    if speed.ratio is None:
+        return ""
+    if speed.low is None or speed.high is None:
+        return f": {speed.ratio:.2f} times as fast (too few steps for an interval)"
+    return f": {speed.ratio:.2f} times as fast (95 % interval {speed.low:.2f} to {speed.high:.2f})"
+
+
+def _same(proof: Proof) -> str | None:
+    return {"equal": "same losses", "corrected": "results corrected"}.get(proof.numerics.verdict)
+
+
+def _print_recipe(console: Console, fixing: Fixing) -> None:
+    if not fixing.recipe:
+        return
+    console.print()
+    console.print(Text("To make it permanent" if fixing.applied else "To do", style="bold"))
+    for number, step in enumerate(fixing.recipe, 1):
+        places = f"  ({', '.join(map(plain, step.at))})" if step.at else ""
+        by_hand = "" if step.automatic else "by hand: "
+        console.print(Text.assemble(f"  {number}. {by_hand}", (plain(step.how), "bold"), places), soft_wrap=True)
+        console.print(Text(f"     for {step.rule}"), soft_wrap=True)

@@ -1,0 +1,176 @@
+"""The algorithm of `fix` over runs that are known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from records import LOSSES, finding, record
+
+from trueup.procedures.fix import fix
+from trueup.remedies import registry
+from trueup.remedies.application import Application
+from trueup.schema.record import Record
+from trueup.schema.variant import Variant
+
+KV = "compile/recompile-kv-cache-in-training"
+INTEGERS = "compile/recompile-per-layer-attribute"
+WRONG = [loss * (1.01 + 0.01 * step) for step, loss in enumerate(LOSSES)]
+
+Job = Callable[[set[str]], Record]
+
+
+def runs_of(job: Job) -> tuple[Callable[[Variant], Record], list[tuple[str, ...]]]:
+    made: list[tuple[str, ...]] = []
+
+    def run(variant: Variant) -> Record:
+        made.append(variant.remedies)
+        return job(set(variant.remedies))
+
+    return run, made
+
+
+def test_a_healthy_job_is_run_once_and_left_as_it_is() -> None:
+    run, made = runs_of(lambda remedies: record(finding("memory/x", "disable-kv-cache", severity="note")))
+    fixing = fix(run)
+    assert made == [()]
+    assert (fixing.applied, fixing.dropped, fixing.variant, fixing.recipe) == ((), (), None, ())
+
+
+def test_a_remedy_that_cures_is_applied_and_proved() -> None:
+    def job(remedies: set[str]) -> Record:
+        return record(seconds=0.05) if remedies else record(finding(KV, "disable-kv-cache"))
+
+    fixing = fix(runs_of(job)[0])
+    assert [(each.remedy, each.rule) for each in fixing.applied] == [("disable-kv-cache", KV)]
+    assert fixing.proof is not None
+    assert fixing.proof.findings_gone
+    assert (fixing.proof.numerics.verdict, fixing.proof.numerics.worst) == ("equal", 0)
+    assert fixing.proof.speed.ratio == pytest.approx(2)
+    assert fixing.variant is not None
+    assert fixing.variant.remedies == ("disable-kv-cache",)
+    assert fixing.variant.fingerprint == {"torch": "2.13.0"}
+    assert [(step.how, step.automatic) for step in fixing.recipe] == [("set disable-kv-cache", True)]
+    assert fixing.probes == 2
+
+
+def test_a_remedy_with_which_the_finding_stands_gives_way_to_the_next() -> None:
+    def job(remedies: set[str]) -> Record:
+        cured = "raise-recompile-limit" in remedies
+        return record() if cured else record(finding(INTEGERS, "unspecialize-module-integers", "raise-recompile-limit"))
+
+    fixing = fix(runs_of(job)[0])
+    assert [each.remedy for each in fixing.applied] == ["raise-recompile-limit"]
+    assert [(each.remedy, each.why) for each in fixing.dropped] == [
+        ("unspecialize-module-integers", "the finding stands with it")
+    ]
+
+
+def test_a_remedy_that_changes_the_results_is_dropped_after_a_control_run() -> None:
+    def job(remedies: set[str]) -> Record:
+        return record(losses=WRONG) if remedies else record(finding(KV, "disable-kv-cache"))
+
+    run, made = runs_of(job)
+    fixing = fix(run)
+    assert made == [(), ("disable-kv-cache",), ()]
+    assert fixing.applied == ()
+    assert "computes something else" in fixing.dropped[0].why
+    assert fixing.recipe[0].automatic is False
+
+
+def test_of_two_remedies_only_the_one_that_changes_the_results_is_dropped() -> None:
+    def job(remedies: set[str]) -> Record:
+        findings = [] if "disable-kv-cache" in remedies else [finding(KV, "disable-kv-cache")]
+        if "raise-recompile-limit" not in remedies:
+            findings.append(finding(INTEGERS, "raise-recompile-limit"))
+        return record(*findings, losses=WRONG if "disable-kv-cache" in remedies else LOSSES)
+
+    fixing = fix(runs_of(job)[0])
+    assert [each.remedy for each in fixing.applied] == ["raise-recompile-limit"]
+    assert [each.remedy for each in fixing.dropped] == ["disable-kv-cache"]
+    assert fixing.after is not None
+    assert [each.rule for each in fixing.after.findings] == [KV]
+    assert [(step.rule, step.automatic) for step in fixing.recipe] == [(INTEGERS, True), (KV, False)]
+
+
+def test_the_noise_of_a_job_without_a_seed_is_no_change_of_results() -> None:
+    noises = iter((0.02, -0.02, -0.01))
+
+    def job(remedies: set[str]) -> Record:
+        noise = next(noises)
+        losses = [loss * (1 + noise) for loss in LOSSES]
+        return record(losses=losses) if remedies else record(finding(KV, "disable-kv-cache"), losses=losses)
+
+    run, made = runs_of(job)
+    fixing = fix(run)
+    assert fixing.proof is not None
+    assert fixing.proof.numerics.verdict == "equal"
+    assert fixing.proof.numerics.noise == pytest.approx(0.03 / 1.02)
+    assert made.count(()) == 2
+
+
+def test_a_remedy_whose_fault_made_results_wrong_says_that_they_change() -> None:
+    rule = "attention/packing-leak-mask-or-cache-present"
+
+    def job(remedies: set[str]) -> Record:
+        return record(losses=WRONG) if remedies else record(finding(rule, "disable-kv-cache"))
+
+    fixing = fix(runs_of(job)[0])
+    assert fixing.proof is not None
+    assert fixing.proof.numerics.verdict == "corrected"
+    assert fixing.probes == 2
+
+
+def test_a_remedy_with_which_the_job_fails_is_dropped() -> None:
+    def job(remedies: set[str]) -> Record:
+        return record(code=1) if remedies else record(finding(KV, "disable-kv-cache"))
+
+    fixing = fix(runs_of(job)[0])
+    assert fixing.applied == ()
+    assert fixing.dropped[0].why == "with it the job fails (ValueError)"
+
+
+def test_a_job_that_fails_is_repaired() -> None:
+    def job(remedies: set[str]) -> Record:
+        return record() if remedies else record(finding(KV, "disable-kv-cache", severity="error"), losses=(), code=1)
+
+    fixing = fix(runs_of(job)[0])
+    assert fixing.proof is not None
+    assert fixing.proof.findings_gone
+    assert fixing.proof.numerics.verdict == "not compared"
+
+
+def test_what_a_cure_uncovers_is_cured_too() -> None:
+    def job(remedies: set[str]) -> Record:
+        if "disable-kv-cache" not in remedies:
+            return record(finding(KV, "disable-kv-cache"))
+        return record() if "raise-recompile-limit" in remedies else record(finding(INTEGERS, "raise-recompile-limit"))
+
+    run, made = runs_of(job)
+    fixing = fix(run)
+    assert [each.remedy for each in fixing.applied] == ["disable-kv-cache", "raise-recompile-limit"]
+    assert len(made) == len(set(made)) == 3
+
+
+def test_remedies_that_exclude_each_other_are_never_combined(monkeypatch: pytest.MonkeyPatch) -> None:
+    applications = (Application(remedy="one", excludes=("other",)), Application(remedy="other"))
+    monkeypatch.setattr(registry, "APPLICATIONS", applications)
+    registry._by_id.cache_clear()
+
+    def job(remedies: set[str]) -> Record:
+        return record(*(finding(f"compile/{name}", name) for name in ("one", "other") if name not in remedies))
+
+    try:
+        run, made = runs_of(job)
+        fix(run)
+        assert ("one", "other") not in made
+        assert made == [(), ("one",)]
+    finally:
+        registry._by_id.cache_clear()
+
+
+def test_the_same_job_gives_the_same_repair_twice() -> None:
+    def job(remedies: set[str]) -> Record:
+        return record() if remedies else record(finding(KV, "disable-kv-cache"))
+
+    assert fix(runs_of(job)[0]) == fix(runs_of(job)[0])

@@ -1,0 +1,97 @@
+"""A probe writes into its copy of the working folder, whatever the program does."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from trueup.runs.probe import COPIED_BYTES, Probe, make_probe
+from trueup.runs.run import run_command
+from trueup.schema.record import Record
+
+WRITES = """
+import os, sys, torch
+from pathlib import Path
+from safetensors.torch import save_file
+assert Path("small.txt").read_text() == "mine"
+assert Path("../beside/data.txt").read_text() == "data"
+assert os.path.getsize("large.bin") == {large}
+Path("small.txt").write_text("theirs")
+Path("new.txt").write_text("new")
+open("large.bin", "r+b").write(b"x")
+assert os.path.getsize("large.bin") == {large}
+torch.save({{"a": torch.ones(1)}}, "checkpoint.pt")
+save_file({{"a": torch.ones(1)}}, "model.safetensors")
+os.remove("removed.txt")
+print("wrote", os.environ["WANDB_MODE"], os.environ["MLFLOW_TRACKING_URI"])
+"""
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A working folder with small and large files, and a folder beside it."""
+    folder = tmp_path / "work"
+    (folder / "inner").mkdir(parents=True)
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "data.txt").write_text("data")
+    large = COPIED_BYTES + 1
+    (folder / "train.py").write_text(WRITES.format(large=large))
+    for name in ("small.txt", "removed.txt", "inner/deep.txt"):
+        (folder / name).write_text("mine")
+    for name in ("large.bin", "checkpoint.pt", "model.safetensors"):
+        with (folder / name).open("wb") as file:
+            file.truncate(large)
+    return folder
+
+
+def state(folder: Path) -> dict[str, tuple[int, int]]:
+    return {
+        str(path.relative_to(folder)): (path.stat().st_size, path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file() and ".trueup" not in path.parts
+    }
+
+
+def run_probe(work: Path, *command: str) -> tuple[Record, Probe]:
+    out = work / ".trueup" / "probe"
+    probe = make_probe(work, out / "tree")
+    return run_command(command, out=out, probe=probe, pass_output=False), probe
+
+
+def test_nothing_of_the_users_is_changed(work: Path) -> None:
+    before = state(work)
+    record, probe = run_probe(work, sys.executable, "train.py")
+    printed = (work / ".trueup" / "probe" / "stdout.txt").read_text()
+    assert record.exit.code == 0, (work / ".trueup" / "probe" / "stderr.txt").read_text()
+    assert printed.startswith("wrote offline file:///")
+    assert state(work) == before
+    assert (probe.folder / "new.txt").read_text() == "new"
+    assert (probe.folder / "small.txt").read_text() == "theirs"
+
+
+def test_the_copy_goes_and_what_it_links_to_stays(work: Path) -> None:
+    before = state(work)
+    _, probe = run_probe(work, sys.executable, "-c", "pass")
+    assert probe.folder.is_dir()
+    probe.remove()
+    assert not probe.folder.exists()
+    assert state(work) == before
+    assert (work.parent / "beside" / "data.txt").read_text() == "data"
+
+
+def test_links_lead_where_they_led_and_odd_entries_are_no_failure(work: Path) -> None:
+    (work / "link.txt").symlink_to("inner/deep.txt")
+    (work / "broken").symlink_to("nowhere")
+    os.mkfifo(work / "pipe")
+    (work / "räume und ünder").mkdir()
+    _, probe = run_probe(work, sys.executable, "-c", "print(open('link.txt').read())")
+    assert (work / ".trueup" / "probe" / "stdout.txt").read_text() == "mine\n"
+    assert (probe.folder / "räume und ünder").is_dir()
+
+
+def test_a_probe_reads_nothing_from_the_terminal(work: Path) -> None:
+    record, _ = run_probe(work, sys.executable, "-c", "import sys; sys.exit(len(sys.stdin.read()))")
+    assert record.exit.code == 0
