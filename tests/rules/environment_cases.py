@@ -33,7 +33,67 @@ def vllm(pin="torch==2.7.1"):
     return {"packages": packages(package("vllm", "0.10.0", pin))}
 
 
+SINCE = {"torch": {"installed_at": 100.0, "tag": "cp311-cp311-manylinux_2_28_x86_64"}}
+UV = "/job/pyproject.toml"
+
+
+def build(tag="cp311-cp311-linux_x86_64", at=200.0):
+    """flash-attn's module misses symbols, and its wheel has this tag and time of installation."""
+    since = {**SINCE, "flash-attn": {"installed_at": at, "tag": tag}}
+    return {**flash(built_for_torch=">=2.3,<2.8", missing_symbols=[SET_DEVICE]), "builds": since}
+
+
+def uv_project(**settings):
+    """A project of uv without flash-attn installed; `no_build_isolation="true"` for a key of [tool.uv]."""
+    values = {"dependencies": "torch,flash-attn,transformers", **settings}
+    lines = [{"name": f"uv.{key.replace('_', '-')}", "value": value, "source": UV} for key, value in values.items()]
+    return {"+settings": lines, "packages": {"flash-attn": ...}, "!extensions": []}
+
+
 CASES = [
+    # Builds that see another torch
+    positive(
+        "environment/build-isolation-hides-torch",
+        "built from source after torch, for another one",
+        build(),
+        severity="error",
+        confidence="likely",
+        also=("error environment/extension-torch-version-mismatch",),
+    ),
+    negative(
+        "environment/build-isolation-hides-torch",
+        "built before torch was replaced",
+        build(at=50.0),
+        instead=("error environment/extension-torch-version-mismatch",),
+    ),
+    negative(
+        "environment/build-isolation-hides-torch",
+        "a wheel of an index",
+        build(tag="cp311-cp311-manylinux_2_28_x86_64"),
+        instead=("error environment/extension-torch-version-mismatch",),
+    ),
+    negative(
+        "environment/build-isolation-hides-torch",
+        "a wheel that was named by its address",
+        {**build(), "packages": {"flash-attn": {"origin": "https://host/flash_attn-2.8.3-cp311-linux_x86_64.whl"}}},
+        instead=("error environment/extension-torch-version-mismatch",),
+    ),
+    negative("environment/build-isolation-hides-torch", "built here, and all fits", {"builds": build()["builds"]}),
+    positive(
+        "environment/build-isolation-hides-torch",
+        "a project of uv that depends on flash-attn and says nothing of its build",
+        uv_project(),
+        confidence="likely",
+    ),
+    *(
+        negative("environment/build-isolation-hides-torch", f"a project of uv with {key}", uv_project(**{key: value}))
+        for key, value in (
+            ("no_build_isolation_package", "flash-attn"),
+            ("no_build_isolation", "true"),
+            ("extra_build_dependencies", "flash-attn"),
+            ("sources", "flash-attn,torch"),
+        )
+    ),
     # Extensions against torch
     positive(
         "environment/extension-cxx11-abi-mismatch",

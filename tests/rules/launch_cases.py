@@ -17,7 +17,125 @@ def nfs(path):
     return folder(path, filesystem="nfs4", network=True)
 
 
+def wraps(written="LlamaDecoderLayer", defined_in=None, alike=(), **rest):
+    """FSDP over this class, as the configuration writes it and as it was found."""
+    config = configured(**FSDP, fsdp_config__fsdp_transformer_layer_cls_to_wrap=written, **rest)
+    return {**config, "layer_classes": {written: {"defined_in": defined_in, "alike": list(alike)}}}
+
+
+def model(**values):
+    """Keys of the `config.json` of a model in the working folder."""
+    return [
+        {"name": f"model.{key.replace('__', '.')}", "value": value, "source": CONFIG} for key, value in values.items()
+    ]
+
+
+def scaled(dtype, **rest):
+    """accelerate set to fp16 beside weights of this dtype, with transformers 5 and without peft."""
+    settings = [*accelerate(mixed_precision="fp16", distributed_type="MULTI_GPU", **rest), *model(dtype=dtype)]
+    library = package("transformers", "5.2.0")
+    return {"settings": settings, "packages": {"peft": ..., "transformers": library}}
+
+
+CONFIG = "/job/config.json"
+LLAMA = "/env/lib/python3.11/site-packages/transformers/models/llama/modeling_llama.py"
+IN_8_BIT = {"quantization_config__load_in_8bit": "true"}
+IN_4_BIT = {"quantization_config__load_in_4bit": "true"}
+
 CASES = [
+    positive(
+        "sharding/wrap-layer-class-not-found",
+        "a name in the wrong case",
+        wraps("LLaMADecoderLayer", alike=["LlamaDecoderLayer"]),
+        severity="error",
+        confidence="likely",
+    ),
+    positive(
+        "sharding/wrap-layer-class-not-found",
+        "a list with blanks",
+        wraps(" MistralDecoderLayer", defined_in=LLAMA),
+        severity="error",
+        confidence="likely",
+    ),
+    positive(
+        "sharding/wrap-layer-class-not-found",
+        "a class that may be in code that was not found",
+        wraps("MyBlock", alike=["MoeBlock"]),
+        severity="note",
+        confidence="possible",
+    ),
+    negative("sharding/wrap-layer-class-not-found", "a class of transformers", wraps(defined_in=LLAMA)),
+    negative(
+        "sharding/wrap-layer-class-not-found",
+        "a policy that does not look at classes",
+        wraps("Lost", fsdp_config__fsdp_auto_wrap_policy="SIZE_BASED_WRAP"),
+    ),
+    positive(
+        "sharding/fsdp1-integer-quantized-storage",
+        "8-bit weights and FSDP1 by name",
+        {"settings": [*accelerate(**FSDP, fsdp_config__fsdp_version="1"), *model(**IN_8_BIT)]},
+        confidence="possible",
+    ),
+    positive(
+        "sharding/fsdp1-integer-quantized-storage",
+        "4-bit weights with storage in uint8, and FSDP of a version that is not named",
+        {"settings": [*accelerate(**FSDP), *model(**IN_4_BIT, quantization_config__bnb_4bit_quant_storage="uint8")]},
+        severity="note",
+        confidence="possible",
+    ),
+    negative(
+        "sharding/fsdp1-integer-quantized-storage",
+        "4-bit weights with storage in bfloat16",
+        {"settings": [*accelerate(**FSDP), *model(**IN_4_BIT, quantization_config__bnb_4bit_quant_storage="bfloat16")]},
+    ),
+    negative(
+        "sharding/fsdp1-integer-quantized-storage",
+        "FSDP2",
+        {"settings": [*accelerate(**FSDP, fsdp_config__fsdp_version="2"), *model(**IN_8_BIT)]},
+    ),
+    positive(
+        "compile/orig-mod-prefix-in-checkpoint",
+        "in a file that from_pretrained reads",
+        {"weights": {"/job/model.safetensors": {"tensors": 9, "of_compiled_module": "_orig_mod.lm_head.weight"}}},
+        confidence="likely",
+    ),
+    positive(
+        "compile/orig-mod-prefix-in-checkpoint",
+        "in a file of the job's own, which may load it into a compiled module",
+        {"weights": {"/job/last.safetensors": {"tensors": 9, "of_compiled_module": "_orig_mod.lm_head.weight"}}},
+        severity="note",
+        confidence="possible",
+    ),
+    negative(
+        "compile/orig-mod-prefix-in-checkpoint",
+        "plain names",
+        {"weights": {"/job/model.safetensors": {"tensors": 9, "of_compiled_module": None}}},
+    ),
+    positive(
+        "precision/gradscaler-fp16-parameters",
+        "fp16 weights and fp16",
+        scaled("float16"),
+        severity="note",
+        confidence="possible",
+    ),
+    negative("precision/gradscaler-fp16-parameters", "float32 weights", scaled("float32")),
+    positive(
+        "precision/gradscaler-with-bf16",
+        "bf16 weights and fp16",
+        scaled("bfloat16"),
+        severity="note",
+        confidence="possible",
+    ),
+    negative(
+        "precision/gradscaler-with-bf16",
+        "adapters, which peft makes in float32",
+        {**scaled("bfloat16"), "packages": {"transformers": package("transformers", "5.2.0")}},
+    ),
+    negative(
+        "precision/gradscaler-with-bf16",
+        "transformers 4 loads in float32",
+        {**scaled("bfloat16"), "packages": {"peft": ...}},
+    ),
     positive(
         "attention/eager-implementation-requested",
         "in a model's configuration",

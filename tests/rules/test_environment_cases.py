@@ -4,7 +4,7 @@ import environment_cases
 import launch_cases
 import pytest
 from environment_cases import laptop
-from healthy_environment import environment
+from healthy_environment import environment, package
 
 from trueup.rules import all_rules, judge_environment
 from trueup.rules.registry import rules_with
@@ -70,6 +70,14 @@ def test_pins_that_contradict_each_other_are_told():
     change["packages"]["sglang"] = {"name": "sglang", "version": "0.5", "requires": ["torch==2.9.1"]}
     (finding,) = judge_environment(environment(change))
     assert "No torch satisfies all of them: torch==2.7.1, torch==2.9.1" in finding.message
+
+
+@pytest.mark.parametrize(("torch", "paired"), [("2.8.0+cu128", "2.8"), ("2.13.0+cu130", "2.11")])
+def test_torchaudio_is_paired_with_torch_up_to_its_last_series(torch, paired):
+    modules = [environment_cases.extension("torchaudio/lib/libtorchaudio.so", "torchaudio", missing_symbols=["x"])]
+    change = {"torch": {"version": torch}, "packages": {"torchaudio": package("torchaudio", "2.5.1")}}
+    said = line({**change, "extensions": modules}, "environment/extension-torch-version-mismatch")
+    assert f"torchaudio=={paired}.*" in said
 
 
 def test_torchvision_is_paired_with_torch():

@@ -38,9 +38,9 @@ def layer_classes(
         if not wanted:
             break
         text = _source(path)
-        for name in [name for name in wanted if name in text]:
-            if re.search(rb"^\s*class " + re.escape(name) + rb"[(:]", text, re.MULTILINE):
-                found[wanted.pop(name)]["defined_in"] = str(path)
+        for plain in [plain for plain in wanted if plain in text]:
+            if re.search(rb"^\s*class " + re.escape(plain) + rb"[(:]", text, re.MULTILINE):
+                found[wanted.pop(plain)]["defined_in"] = str(path)
         if models in path.parents:
             others.update(each.decode() for each in CLASS.findall(text) if each.endswith((b"Layer", b"Block")))
     for name in wanted.values():

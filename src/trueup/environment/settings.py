@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from trueup.environment.host import Host, names_in, text_of, without_credentials
+from trueup.environment.project import project_settings
 from trueup.environment.yaml_subset import BeyondSubset, flattened
 from trueup.schema.environment import Setting
 
@@ -40,6 +41,7 @@ def settings(host: Host) -> tuple[tuple[Setting, ...], tuple[str, ...]]:
     """All settings that touch the stack, and the files that could not be read."""
     notes: list[str] = []
     found = [*variables(host), *accelerate_settings(host, notes), *folder_settings(host, notes)]
+    found += project_settings(host, notes)
     return tuple(found), tuple(notes)
 
 

@@ -90,6 +90,27 @@ def asks_for_flash(environment: Environment) -> Setting | None:
     return None
 
 
+def of_model(environment: Environment, key: str) -> Setting | None:
+    """What the configuration of a model in the working folder says: `dtype`, `quantization_config.load_in_4bit`."""
+    return next((setting for setting in environment.settings if setting.name == f"model.{key}"), None)
+
+
+def scaled_in_dtype(environment: Environment, dtype: str) -> tuple[Evidence, ...] | None:
+    """Why a GradScaler will meet parameters of this dtype, None where nothing tells: accelerate makes one for fp16.
+
+    FSDP and DeepSpeed keep copies in float32, and so does peft of adapters.
+    """
+    precision, stored = configured(environment, "mixed_precision"), of_model(environment, "dtype")
+    kind, library = configured(environment, "distributed_type"), environment.packages.get("transformers")
+    keeps_copies = kind is not None and kind.value.upper() not in ("NO", "MULTI_GPU")
+    if precision is None or precision.value != "fp16" or stored is None or stored.value != dtype or keeps_copies:
+        return None
+    version = version_of(environment, "transformers")
+    if library is None or version is None or version.major < 5 or "peft" in environment.packages:
+        return None
+    return said(precision), said(stored, "dtype of the stored weights"), installed_as(library)
+
+
 def processes(environment: Environment) -> Setting | None:
     """The number of processes that a launch from here will start, when more than one."""
     for setting in (configured(environment, "num_processes"), variable(environment, "WORLD_SIZE")):

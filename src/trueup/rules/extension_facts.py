@@ -79,7 +79,8 @@ def _rebuilt(environment: Environment, package: str) -> Remedy:
     if torch is not None and package in ("torchvision", "torchaudio"):
         local = f" --index-url https://download.pytorch.org/whl/{torch.local}" if torch.local else ""
         # https://github.com/pytorch/vision#installation: 0.15 goes with torch 2.0 and so on; torchaudio counts as torch
-        paired = f"0.{torch.minor + 15}" if package == "torchvision" else f"{torch.major}.{torch.minor}"
+        # up to 2.11, which is on the stable ABI and requires torch>=2.11
+        paired = f"0.{torch.minor + 15}" if package == "torchvision" else f"{torch.major}.{min(torch.minor, 11)}"
         return install(environment, f"{package}=={paired}.*", options=options + local, id=f"paired-{package}")
     version = environment.packages[package].version.partition("+")[0]
     return install(

@@ -8,6 +8,7 @@ from trueup.rules.definition import Rule, Sighting
 from trueup.rules.facts import applied, errors, listed
 from trueup.rules.log_facts import mentions
 from trueup.rules.log_parts import printed
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Confidence, Evidence, Remedy
 from trueup.schema.log import Log
 from trueup.schema.record import Applied, Record
@@ -72,6 +73,25 @@ def _on_both_sides(text: str) -> bool:
     return bool(re.search(KEY, missing)) and bool(re.search(KEY, unexpected))
 
 
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    """In a file that `from_pretrained` reads every such tensor is unexpected, and the model keeps its first weights."""
+    found = {file: facts for file, facts in environment.weights.items() if facts.get("of_compiled_module")}
+    if not found:
+        return None
+    pretrained = [file for file in found if file.rpartition("/")[2].startswith("model")]
+    first = (pretrained or list(found))[0]
+    return Sighting(
+        message=f"The tensors in {first.rpartition('/')[2]} are named as in a compiled module ({PREFIX}): what loads it "
+        "by the names of the model finds none of them.",
+        evidence=tuple(
+            Evidence(what="tensor in the file", value=facts["of_compiled_module"], at=file)
+            for file, facts in list(found.items())[:5]
+        ),
+        confidence="likely" if pretrained else "possible",
+        severity="warning" if pretrained else "note",
+    )
+
+
 RULE = Rule(
     id="compile/orig-mod-prefix-in-checkpoint",
     title="Checkpoint keys carry the _orig_mod. prefix",
@@ -103,4 +123,5 @@ RULE = Rule(
     ),
     from_record=detect,
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

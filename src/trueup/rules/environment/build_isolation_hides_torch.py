@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import install, installed_as, said
+from trueup.rules.extension_facts import broken_extensions
 from trueup.rules.log_facts import is_build, mention, mentions, passes
 from trueup.rules.log_parts import frames
-from trueup.schema.finding import Remedy
+from trueup.schema.environment import Environment, Package, Setting
+from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
 MISSING = (
     r"(?:ModuleNotFoundError|ImportError): No module named (?P<module>torch|packaging|psutil|ninja|wheel)(?![\w.])"
 )
+IMPORT_TORCH = ("flash-attn",)
+"""Packages without wheels on the index, whose `setup.py` imports torch without listing it as a build requirement."""
 HINT = r"hint: [^\n]*?\b(?P<package>[\w.-]+)(?:@(?P<version>[\w.+-]+))? depends on (?P<module>[\w.-]+),? but does"
 
 
@@ -40,6 +45,76 @@ def detect_log(log: Log) -> Sighting | None:
             failure=hint.failure,
         )
     return None
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    return _built_against_another_torch(environment) or _will_be_built_in_isolation(environment)
+
+
+def _built_against_another_torch(environment: Environment) -> Sighting | None:
+    """A module that was built and installed after torch, and that does not fit it: its build saw another torch."""
+    torch = environment.packages.get("torch")
+    torch_since = environment.builds.get("torch", {}).get("installed_at")
+    if torch is None or torch_since is None:
+        return None
+    for extension, symbols in broken_extensions(environment):
+        package = environment.packages.get(extension.package or "")
+        build = environment.builds.get(extension.package or "", {})
+        since = build.get("installed_at")
+        if package is None or not _is_built_here(package, build.get("tag")) or since is None or since <= torch_since:
+            continue
+        name = f"{package.name}=={package.version.partition('+')[0]}"
+        options = f"--force-reinstall --no-deps --no-cache-dir --no-build-isolation --no-binary {package.name}"
+        return Sighting(
+            message=f"{package.name} was built from source after torch {torch.version} had been installed, and does "
+            "not fit it: the build saw another torch, or an older build came out of the cache.",
+            evidence=(
+                installed_as(torch),
+                Evidence(what=f"tag of the wheel of {package.name}, no index has such wheels", value=build["tag"]),
+                Evidence(what="torch releases that its symbols fit", value=extension.built_for_torch or "none"),
+                Evidence(what="missing symbol", value=symbols[0], at=extension.file),
+            ),
+            confidence="likely",
+            remedies=(install(environment, name, options=options, id="build-without-isolation"),),
+        )
+    return None
+
+
+def _is_built_here(package: Package, tag: object) -> bool:
+    from_address = (package.origin or "").partition("#")[0].endswith(".whl")
+    return "-linux_" in str(tag) and not from_address and package.installer != "conda"
+
+
+def _will_be_built_in_isolation(environment: Environment) -> Sighting | None:
+    """A project of uv that depends on such a package and does not say how to build it."""
+    asked = _listed(environment, "uv.dependencies")
+    isolated = _setting(environment, "uv.no-build-isolation")
+    if asked is None or (isolated is not None and isolated.value == "true"):
+        return None
+    provided = [
+        _listed(environment, f"uv.{key}")
+        for key in ("sources", "no-build-isolation-package", "extra-build-dependencies")
+    ]
+    names = {name for each in provided if each is not None for name in each[1]}
+    for package in IMPORT_TORCH:
+        if package in asked[1] and package not in names and package not in environment.packages:
+            return Sighting(
+                message=f"uv will build {package} in isolation, where its setup.py cannot import torch.",
+                evidence=(said(asked[0], "dependencies of the project"),),
+                confidence="likely",
+                severity="warning",
+                remedies=exact(package)[::-1],
+            )
+    return None
+
+
+def _setting(environment: Environment, name: str) -> Setting | None:
+    return next((setting for setting in environment.settings if setting.name == name), None)
+
+
+def _listed(environment: Environment, name: str) -> tuple[Setting, list[str]] | None:
+    setting = _setting(environment, name)
+    return None if setting is None else (setting, setting.value.split(","))
 
 
 def exact(package: str) -> tuple[Remedy, ...]:
@@ -86,6 +161,7 @@ RULE = Rule(
             how="pip install URL of a wheel for this Python, torch, CUDA and C++ ABI",
         ),
     ),
+    explains=("environment/extension-cxx11-abi-mismatch", "environment/extension-torch-version-mismatch"),
     caution="The same ModuleNotFoundError outside of a build step is a package that is not installed.",
     sources=("https://github.com/whyNLP/LCKV/issues/17",),
     log=(
@@ -111,4 +187,5 @@ RULE = Rule(
         ),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )

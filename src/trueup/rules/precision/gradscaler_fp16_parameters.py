@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import scaled_in_dtype
 from trueup.rules.facts import applied, errors, places, share
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
@@ -23,6 +25,20 @@ def detect(record: Record) -> Sighting | None:
             Evidence(what="share of gradient elements in float16", value=gradients),
             *places(scalers[:1]),
         ),
+    )
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    """A script may name another dtype, so that this is a possibility only."""
+    evidence = scaled_in_dtype(environment, "float16")
+    if evidence is None:
+        return None
+    return Sighting(
+        message="accelerate is set to fp16, which makes a GradScaler, and the weights in this folder are fp16: "
+        "transformers 5 loads them as they are stored.",
+        evidence=evidence,
+        confidence="possible",
+        severity="note",
     )
 
 
@@ -56,5 +72,6 @@ RULE = Rule(
         "https://github.com/67372a/LoRA_Easy_Training_Scripts/issues/57",
     ),
     from_record=detect,
+    from_environment=detect_in_environment,
     log=(LogText(text="Attempting to unscale FP16 gradients", versions="any torch"),),
 )

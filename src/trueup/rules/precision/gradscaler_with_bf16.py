@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from trueup.rules.definition import LogText, Rule, Sighting
+from trueup.rules.environment_facts import scaled_in_dtype
 from trueup.rules.facts import applied, errors, places, share
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
@@ -28,6 +30,20 @@ def detect(record: Record) -> Sighting | None:
     )
 
 
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    """A script may name another dtype, so that this is a possibility only."""
+    evidence = scaled_in_dtype(environment, "bfloat16")
+    if evidence is None:
+        return None
+    return Sighting(
+        message="accelerate is set to fp16, which makes a GradScaler, and the weights in this folder are bf16: "
+        "transformers 5 loads them as they are stored.",
+        evidence=evidence,
+        confidence="possible",
+        severity="note",
+    )
+
+
 RULE = Rule(
     id="precision/gradscaler-with-bf16",
     title="GradScaler active while gradients are bfloat16",
@@ -49,6 +65,7 @@ RULE = Rule(
     caution="A scaler with enabled=False is idle. bf16 needs no scaling, so a missing kernel is not the fault.",
     sources=("https://github.com/open-mmlab/mmengine/issues/1540",),
     from_record=detect,
+    from_environment=detect_in_environment,
     log=(
         LogText(
             text="_amp_foreach_non_finite_check_and_unscale_cuda not implemented for BFloat16",

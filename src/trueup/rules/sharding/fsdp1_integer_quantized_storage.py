@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 from trueup.rules.definition import LogText, Rule, Sighting
-from trueup.rules.facts import applied, errors, places
+from trueup.rules.environment_facts import asks_for_fsdp, configured, of_model, said
+from trueup.rules.facts import applied, errors, is_on, places
 from trueup.rules.log_facts import mention
+from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 from trueup.schema.record import Record
@@ -41,6 +43,32 @@ def detect_log(log: Log) -> Sighting | None:
         evidence=(seen.evidence(log), Evidence(what="dtype in the unit", value=integers[0])),
         failure=seen.failure,
     )
+
+
+def detect_in_environment(environment: Environment) -> Sighting | None:
+    """A quantised model in the working folder, and accelerate set to FSDP1. 4-bit storage is uint8 unless named."""
+    sharded, version = asks_for_fsdp(environment), configured(environment, "fsdp_version")
+    if sharded is None or (version is not None and version.value != "1"):
+        return None
+    in_8_bit = of_model(environment, "quantization_config.load_in_8bit")
+    in_4_bit = of_model(environment, "quantization_config.load_in_4bit")
+    storage = of_model(environment, "quantization_config.bnb_4bit_quant_storage")
+    if in_8_bit is not None and is_on(in_8_bit.value):
+        seen, bits = in_8_bit, "8-bit weights are stored as int8"
+    elif in_4_bit is not None and is_on(in_4_bit.value) and (storage is None or INTEGER.search(_torch(storage.value))):
+        seen, bits = storage or in_4_bit, "4-bit weights are stored as uint8"
+    else:
+        return None
+    return Sighting(
+        message=f"{bits} in the model of this folder, and accelerate is set to FSDP1, which cannot flatten them.",
+        evidence=(said(seen), said(sharded), *((said(version),) if version else ())),
+        confidence="possible",
+        severity="warning" if version is not None else "note",
+    )
+
+
+def _torch(dtype: str) -> str:
+    return f"torch.{dtype.removeprefix('torch.')}"
 
 
 RULE = Rule(
@@ -78,4 +106,5 @@ RULE = Rule(
         ),
     ),
     from_log=detect_log,
+    from_environment=detect_in_environment,
 )
