@@ -35,6 +35,31 @@ def test_a_search_without_a_hit_says_so(capsys):
     assert "no rule contains 'no such text'" in output.err
 
 
+def test_sarif_describes_every_rule_and_has_no_results(capsys):
+    assert main(["rules", "--format", "sarif"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    described = {each["id"]: each for each in run["tool"]["driver"]["rules"]}
+    assert list(described) == [rule.id for rule in all_rules()]
+    assert "use_cache = False" in described[RULE]["help"]["text"]
+    assert run["results"] == []
+
+
+def test_html_is_one_page(capsys):
+    assert main(["rules", RULE, "--format", "html"]) == 0
+    page = capsys.readouterr().out
+    assert f"<title>trueup: {RULE}</title>" in page
+    assert "Not to be confused with" in page
+    assert "<script" not in page
+    assert main(["rules", "--format", "html"]) == 0
+    assert capsys.readouterr().out.count("<article") == len(all_rules())
+
+
+def test_json_beside_the_text(tmp_path, capsys):
+    assert main(["rules", RULE, "--json", str(tmp_path / "new" / "rule.json")]) == 0
+    assert capsys.readouterr().out.startswith(RULE)
+    assert json.loads((tmp_path / "new" / "rule.json").read_text())[0]["id"] == RULE
+
+
 def test_json(capsys):
     assert main(["rules", RULE, "--format", "json"]) == 0
     (rule,) = json.loads(capsys.readouterr().out)

@@ -82,9 +82,9 @@ def test_a_timeout_exits_124(tmp_path):
 
 @pytest.mark.parametrize(("code", "exit_code"), [("pass", exits.OWN_FAILURE), ("raise SystemExit(9)", 9)])
 def test_our_own_failure_never_masks_the_commands(tmp_path, code, exit_code):
-    """The report cannot be written where a folder is missing and a file stands in its way."""
-    (tmp_path / "blocked").write_text("")
-    done = trueup_run("--out", "run", "--json", "blocked/r.json", *python(code), cwd=tmp_path)
+    """The report cannot be written where the job put a file in the place of its folder."""
+    job = python(f"open('blocked', 'w'); {code}")
+    done = trueup_run("--out", "run", "--json", "blocked/r.json", *job, cwd=tmp_path)
     assert record_from_json((tmp_path / "run" / "record.json").read_text()).exit.code in (0, 9)
     assert done.returncode == exit_code
     assert "trueup: cannot use blocked" in done.stderr
@@ -92,8 +92,8 @@ def test_our_own_failure_never_masks_the_commands(tmp_path, code, exit_code):
 
 
 def test_a_folder_that_cannot_be_made_harms_nothing(tmp_path):
-    (tmp_path / "blocked").write_text("")
-    done = trueup_run("--out", "blocked/run", *python("print('mine')"), cwd=tmp_path)
+    (tmp_path / ".trueup").write_text("")
+    done = trueup_run(*python("print('mine')"), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "mine\n")
     assert "no record is kept" in done.stderr
     assert "record  " not in done.stderr

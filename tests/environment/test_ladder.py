@@ -13,25 +13,33 @@ SMALL = Ladder(
     by="",
     releases=("2.1", "2.2", "2.3", "2.10"),
     wheels=(),
-    spans={"2.1-2.2": ("old",), "2.2-2.10": ("new",), "2.3": ("only",), "2.1,2.3-2.10": ("twice",)},
+    spans={
+        "2.1-2.2": ("old",),
+        "2.2-2.10": ("new",),
+        "2.3": ("only",),
+        "2.2-2.3": ("middle",),
+        "2.1,2.3-2.10": ("twice",),
+    },
 )
 
 
 @pytest.mark.parametrize(
-    ("symbols", "built_for"),
+    ("symbols", "built_for", "in_words"),
     [
-        ([], None),
-        (["printf"], None),
-        (["old"], "<2.3"),
-        (["new"], ">=2.2"),
-        (["old", "new"], ">=2.2,<2.3"),
-        (["only", "new"], ">=2.3,<2.10"),
-        (["twice"], "!=2.2.*"),
-        (["old", "only"], None),
+        ([], None, None),
+        (["printf"], None, None),
+        (["old"], "<2.3", "torch 2.2 or older"),
+        (["new"], ">=2.2", "torch 2.2 or newer"),
+        (["old", "new"], ">=2.2,<2.3", "torch 2.2"),
+        (["only", "new"], ">=2.3,<2.10", "torch 2.3"),
+        (["middle"], ">=2.2,<2.10", "torch 2.2 to 2.3"),
+        (["twice"], "!=2.2.*", None),
+        (["old", "only"], None, None),
     ],
 )
-def test_ranges(symbols, built_for):
+def test_ranges(symbols, built_for, in_words):
     assert SMALL.built_for(symbols) == built_for
+    assert SMALL.in_words(symbols) == in_words
 
 
 def test_the_table_is_what_the_installed_torch_exports():

@@ -1,5 +1,7 @@
 """What holds for every rule, whatever it detects."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ from packaging.specifiers import SpecifierSet
 
 import trueup.rules
 from trueup.rules import UnknownRuleError, all_rules, rule
+from trueup.rules.registry import rules_with
 from trueup.schema.layer import LAYERS
 
 FOLDER = Path(trueup.rules.__file__).parent
@@ -16,6 +19,30 @@ RULES = pytest.mark.parametrize("each", all_rules(), ids=lambda each: each.id)
 def test_every_file_of_a_layer_is_a_rule():
     files = [path for layer in LAYERS for path in (FOLDER / layer).glob("*.py") if path.stem != "__init__"]
     assert {f"{path.parent.name}/{path.stem.replace('_', '-')}" for path in files} == {each.id for each in all_rules()}
+
+
+@pytest.mark.parametrize("detector", ["from_record", "from_log", "from_environment"])
+def test_rules_told_by_their_text_are_those_that_have_the_detector(detector):
+    assert rules_with(detector) == tuple(each for each in all_rules() if getattr(each, detector) is not None)
+    assert rules_with(detector)
+
+
+def test_judging_an_environment_imports_only_what_judges_environments():
+    """`doctor` ends in the time that it takes to import all rules."""
+    code = """
+import sys
+from trueup.rules import judge_environment
+from trueup.rules.registry import all_rules, rules_with
+from trueup.schema.environment import Environment
+judge_environment(Environment(python="3.11.7"))
+loaded = {name for name in sys.modules if name.startswith("trueup.rules.")}
+unused = {f"trueup.rules.{each.id.replace('-', '_').replace('/', '.')}" for each in all_rules()}
+unused -= {f"trueup.rules.{each.id.replace('-', '_').replace('/', '.')}" for each in rules_with("from_environment")}
+heavy = {f"trueup.rules.{name}" for name in ("break_logs", "recompile_logs", "out_of_memory", "log_index")}
+print(*sorted(loaded & (unused | heavy)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == []
 
 
 def test_a_rule_is_found_by_its_id():

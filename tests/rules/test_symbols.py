@@ -29,9 +29,20 @@ def test_a_cut_name_still_tells_that_a_string_is_meant():
     assert missing.string_abi is None
 
 
-def test_the_torch_an_extension_was_built_for():
-    assert missing_symbol("undefined symbol: _ZN3c104cuda9SetDeviceEab").built_for == "torch 2.8 or newer"
-    assert missing_symbol("undefined symbol: _ZN3c104cuda9SetDeviceEa").built_for == "torch 2.3 to 2.7"
+@pytest.mark.parametrize(
+    ("symbol", "torch"),
+    [
+        ("_ZN3c104cuda9SetDeviceEi", "torch 2.2 or older"),
+        ("_ZN3c104cuda9SetDeviceEa", "torch 2.3 to 2.7"),
+        ("_ZN3c104cuda9SetDeviceEab", "torch 2.8 or newer"),
+        ("_ZN3c104cuda9GetDeviceEPi", "torch 2.2 or older"),
+        ("_ZN3c104cuda9GetDeviceEPa", "torch 2.3 or newer"),
+        ("_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_ib", "torch 2.9 or older"),
+        ("_ZN3c104cuda12no_such_thingEv", None),
+    ],
+)
+def test_the_torch_an_extension_was_built_for(symbol, torch):
+    assert missing_symbol(f"undefined symbol: {symbol}").built_for == torch
 
 
 @pytest.mark.parametrize(

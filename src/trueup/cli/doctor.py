@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trueup.cli.exits import FINDINGS
-from trueup.cli.output import format_option, is_coloured, printed_on, save, width_of, write
+from trueup.cli.output import format_option, is_coloured, json_option, printed_on, save, width_of, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from trueup.schema.environment import Environment
     from trueup.schema.wheels import Resolution
 
+SEVERITIES = ("error", "warning", "note")
+
 
 @click.command(short_help="Find what does not fit together in an environment, importing none of it.")
 @click.option("--python", metavar="PATH", help="Look at the environment of this interpreter.")
@@ -24,13 +26,18 @@ if TYPE_CHECKING:
 @click.option(
     "--for", "package", metavar="PACKAGE", help="Say which wheel of PACKAGE fits here, and why not the others."
 )
+@json_option()
 @click.option(
-    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the result here, too."
+    "--fail-on",
+    "least",
+    type=click.Choice(SEVERITIES),
+    default="note",
+    show_default=True,
+    help="Exit 1 from findings of this severity on.",
 )
-@click.option("--strict", is_flag=True, help="Count notes as findings for the exit code.")
 @format_option()
 def doctor(
-    python: str | None, folder: str | None, package: str | None, json_file: Path | None, strict: bool, shape: str
+    python: str | None, folder: str | None, package: str | None, json_file: Path | None, least: str, shape: str
 ) -> int:
     """Read an environment and its machine from files alone, and say what will fail or silently do nothing.
 
@@ -45,7 +52,7 @@ def doctor(
       trueup doctor --for 'flash-attn<2.8'
 
     \b
-    Exit codes: 0 nothing found but notes, 1 findings or no wheel that fits, 2 wrong usage, 3 trueup itself failed
+    Exit codes: 0 nothing found, 1 findings or no wheel that fits, 2 wrong usage, 3 trueup itself failed
     """
     if python is not None and folder is not None:
         raise click.UsageError("--python and --env name the same thing; give one of them")
@@ -54,7 +61,7 @@ def doctor(
     write(printed_on(), presentation(diagnosis, shape))
     if json_file is not None:
         save(presentation(diagnosis, "json"), json_file)
-    counted = ("error", "warning", "note") if strict else ("error", "warning")
+    counted = SEVERITIES[: SEVERITIES.index(least) + 1]
     return FINDINGS if asked_in_vain or any(each.severity in counted for each in diagnosis.findings) else 0
 
 

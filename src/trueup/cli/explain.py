@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trueup.cli.exits import FINDINGS
-from trueup.cli.output import format_option, is_coloured, printed_on, save, width_of, write
+from trueup.cli.output import format_option, is_coloured, json_option, printed_on, save, width_of, write
 
 if TYPE_CHECKING:
     from trueup.schema.explanation import Explanation, Unexplained
@@ -20,9 +20,7 @@ STDIN = "-"
 
 @click.command(short_help="Find the cause of a failure in a log.")
 @click.argument("log", metavar="FILE|DIR|-")
-@click.option(
-    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the result here, too."
-)
+@json_option()
 @format_option()
 def explain(log: str, json_file: Path | None, shape: str) -> int:
     """Find the root cause in the output of a failed job, and say what to do.

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from trueup.cli.parameters import output_file
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -20,16 +22,21 @@ FORMATS = ("text", "json", "sarif", "html")
 PIPED_WIDTH = 100
 
 
-def format_option(*formats: str) -> Callable[[Any], Any]:
-    """`--format`, with the presentations that a command has."""
+def format_option() -> Callable[[Any], Any]:
+    """`--format`, which every command has."""
     return click.option(
         "--format",
         "shape",
-        type=click.Choice(formats or FORMATS),
+        type=click.Choice(FORMATS),
         default="text",
         show_default=True,
         help="What is printed.",
     )
+
+
+def json_option() -> Callable[[Any], Any]:
+    """`--json`, which every command has."""
+    return click.option("--json", "json_file", type=output_file, metavar="FILE", help="Write the result here, too.")
 
 
 def width_of(stream: TextIO) -> int:

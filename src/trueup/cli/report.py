@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trueup.cli.output import format_option, presentation, printed_on, save, show
+from trueup.cli.output import format_option, json_option, presentation, printed_on, save, show
 
 if TYPE_CHECKING:
     from trueup.schema.record import Record
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Print the report of a run, also while it runs.")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the record here.")
+@json_option()
 @format_option()
 def report(run: Path, json_file: Path | None, shape: str) -> None:
     """Print the report of RUN: the folder of a run, finished or not, or its record.json.

@@ -47,6 +47,20 @@ class Ladder(msgspec.Struct, frozen=True):
         missing = (release for release in self.releases[first:last] if release not in fitting)
         return ",".join([*bounds, *(f"!={release}.*" for release in missing)])
 
+    def in_words(self, symbols: Collection[str]) -> str | None:
+        """The same for people: `torch 2.3 to 2.7`, `torch 2.8 or newer`; None also where releases between lack one."""
+        fitting = self.releases_with(symbols)
+        if not fitting or len(fitting) == len(self.releases):
+            return None
+        first, last = self.releases.index(fitting[0]), self.releases.index(fitting[-1])
+        if last - first + 1 != len(fitting):
+            return None
+        if last + 1 == len(self.releases):
+            return f"torch {fitting[0]} or newer"
+        if first == 0:
+            return f"torch {fitting[-1]} or older"
+        return f"torch {fitting[0]}" + (f" to {fitting[-1]}" if len(fitting) > 1 else "")
+
     def _expanded(self, span: str) -> set[str]:
         found: set[str] = set()
         for run in span.split(","):

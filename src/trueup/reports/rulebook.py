@@ -1,4 +1,4 @@
-"""The knowledge as text: a list of rules, or one rule in full."""
+"""The knowledge: a list of rules, or one rule in full."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from trueup.reports.plain import plain
+from trueup.reports.quantities import count
 from trueup.schema.finding import Remedy
 from trueup.schema.layer import Layer
 
@@ -63,6 +64,28 @@ def as_json(rules: Iterable[RuleText]) -> str:
     names = ("id", "title", "layers", "severity", "silent", "cause", "remedies", "versions", "caution", "sources")
     texts: list[dict[str, Any]] = [{name: _builtins(getattr(rule, name)) for name in names} for rule in rules]
     return json.dumps(texts, indent=1, ensure_ascii=False) + "\n"
+
+
+def as_sarif(rules: Iterable[RuleText]) -> str:
+    """The rules' descriptors, as they stand in the log of any run, and no results."""
+    from trueup.reports import sarif
+
+    return sarif.log_with(
+        [sarif.descriptor(rule.id, rule.title, rule) for rule in rules], [], {"executionSuccessful": True}
+    )
+
+
+def as_html(rules: Sequence[RuleText]) -> str:
+    """One self-contained page."""
+    from trueup import __version__
+    from trueup.reports import html
+
+    return html.template("rulebook.html.j2").render(
+        version=__version__,
+        verdict=rules[0].id if len(rules) == 1 else count(len(rules), "failure class", "failure classes"),
+        rules=rules,
+        paragraphs=_paragraphs,
+    )
 
 
 def _builtins(value: Any) -> Any:

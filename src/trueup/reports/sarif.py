@@ -9,17 +9,32 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 from trueup import __version__
 from trueup.reports import facts
 from trueup.reports.plain import plain
-from trueup.schema.finding import Finding
+from trueup.schema.finding import Finding, Remedy
 from trueup.schema.record import Record
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 PLACE = re.compile(r"^(?P<file>.+?):(?P<line>[1-9]\d*)(?!\d)")
+
+
+class Described(Protocol):
+    """What a rule and a finding of it tell alike."""
+
+    @property
+    def layers(self) -> Sequence[str]: ...
+    @property
+    def severity(self) -> str: ...
+    @property
+    def cause(self) -> str: ...
+    @property
+    def remedies(self) -> Sequence[Remedy]: ...
+    @property
+    def sources(self) -> Sequence[str]: ...
 
 
 def render(record: Record) -> str:
@@ -30,6 +45,14 @@ def render(record: Record) -> str:
 def log_of(findings: Sequence[Finding], invocation: dict[str, Any], version: str = __version__) -> str:
     """One SARIF log with one run, whose rules are those that fired."""
     rules = {finding.rule: finding for finding in findings}
+    results = [_result(finding, list(rules).index(finding.rule)) for finding in findings]
+    return log_with([_rule(finding) for finding in rules.values()], results, invocation, version)
+
+
+def log_with(
+    rules: list[dict[str, Any]], results: list[dict[str, Any]], invocation: dict[str, Any], version: str = __version__
+) -> str:
+    """One SARIF log with one run: the descriptors of its rules, and its results."""
     log = {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -39,11 +62,11 @@ def log_of(findings: Sequence[Finding], invocation: dict[str, Any], version: str
                     "driver": {
                         "name": "trueup",
                         "semanticVersion": version,
-                        "rules": [_rule(finding) for finding in rules.values()],
+                        "rules": rules,
                     }
                 },
                 "invocations": [invocation],
-                "results": [_result(finding, list(rules).index(finding.rule)) for finding in findings],
+                "results": results,
                 "columnKind": "unicodeCodePoints",
             }
         ],
@@ -53,19 +76,24 @@ def log_of(findings: Sequence[Finding], invocation: dict[str, Any], version: str
 
 def _rule(finding: Finding) -> dict[str, Any]:
     layer, _, slug = finding.rule.partition("/")
-    remedies = [plain(remedy.how) for remedy in finding.remedies]
+    return descriptor(finding.rule, f"{layer}: {slug.replace('-', ' ')}", finding)
+
+
+def descriptor(id: str, title: str, about: Described) -> dict[str, Any]:
+    """A rule as SARIF tells it."""
+    remedies = [plain(remedy.how) for remedy in about.remedies]
     rule: dict[str, Any] = {
-        "id": finding.rule,
-        "shortDescription": {"text": f"{layer}: {slug.replace('-', ' ')}"},
-        "fullDescription": {"text": plain(finding.cause)},
+        "id": id,
+        "shortDescription": {"text": plain(title)},
+        "fullDescription": {"text": plain(about.cause)},
         "help": {
-            "text": "\n".join([plain(finding.cause), *remedies, *map(plain, finding.sources)]),
-            "markdown": "\n\n".join([_markdown(finding.cause), *map(_code, remedies), *map(_link, finding.sources)]),
+            "text": "\n".join([plain(about.cause), *remedies, *map(plain, about.sources)]),
+            "markdown": "\n\n".join([_markdown(about.cause), *map(_code, remedies), *map(_link, about.sources)]),
         },
-        "defaultConfiguration": {"level": finding.severity},
-        "properties": {"tags": list(dict.fromkeys(finding.layers))},
+        "defaultConfiguration": {"level": about.severity},
+        "properties": {"tags": list(dict.fromkeys(about.layers))},
     }
-    pages = [source for source in finding.sources if source.startswith("https://")]
+    pages = [source for source in about.sources if source.startswith("https://")]
     return {**rule, "helpUri": pages[0]} if pages else rule
 
 

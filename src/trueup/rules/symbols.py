@@ -1,7 +1,6 @@
 """What the name of a missing C++ symbol tells about the build of the extension that asks for it.
 
-Mangled names follow https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling. The ladder of signatures was measured
-on the extension wheels of torch 2.1 to 2.13.
+Mangled names follow https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from trueup.environment.ladder import ladder
 from trueup.schema.finding import Remedy
 
 StringAbi = Literal["cxx11", "old"]
@@ -32,17 +32,6 @@ CUT = re.compile(
     r"5ErrorC[12]E?(?:NS_14SourceLocationE?)?$|14torchCheckFail(?:E?|EPKcS2_j)$|23torchInternalAssertFailE?$"
 )
 """Functions that take a string, whose names end where their arguments should stand."""
-
-LADDER: tuple[tuple[str, str], ...] = (
-    ("_ZN3c104cuda9SetDeviceEi", "torch 2.2 or older"),
-    ("_ZN3c104cuda9SetDeviceEab", "torch 2.8 or newer"),
-    ("_ZN3c104cuda9SetDeviceEa", "torch 2.3 to 2.7"),
-    ("_ZN3c104cuda9GetDeviceEPi", "torch 2.2 or older"),
-    ("_ZN3c104cuda9GetDeviceEPa", "torch 2.3 or newer"),
-    ("_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_ib", "torch 2.9 or older"),
-    ("_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_jb", "torch 2.10 or newer"),
-)
-"""Symbol → the torch that the extension was built for."""
 
 DISTRIBUTIONS = (
     ("flash_attn_3", "flash_attn_3"),
@@ -96,8 +85,8 @@ class MissingSymbol(msgspec.Struct, frozen=True):
 
     @property
     def built_for(self) -> str | None:
-        """The torch that the extension was built for, where the signature tells it."""
-        return next((torch for symbol, torch in LADDER if self.symbol == symbol), None)
+        """The torch that the extension was built for, where the signature tells it: `torch 2.3 to 2.7`."""
+        return ladder().in_words([self.symbol])
 
     @property
     def distribution(self) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from trueup.rules.break_logs import break_lines
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.environment_facts import asks_for_compile, install, installed_as, said, torch_version, version_of
 from trueup.schema.environment import Environment
@@ -12,6 +11,8 @@ from trueup.schema.log import Log
 
 def detect_log(log: Log) -> Sighting | None:
     """A break inside of bitsandbytes."""
+    from trueup.rules.break_logs import break_lines
+
     for each in break_lines(log):
         frame = each.within(r"(?:^|/)bitsandbytes/")
         if frame is not None or each.says(r"\bbitsandbytes\.(?:functional|autograd|nn|cextension)|MatMul[48]Bit"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from trueup.rules.break_logs import break_line
 from trueup.rules.breaks import break_evidence, break_severity, breaks, extension_function, times
 from trueup.rules.compilation import effect
 from trueup.rules.definition import LogText, Rule, Sighting
@@ -29,6 +28,8 @@ def detect(record: Record) -> Sighting | None:
 
 def detect_log(log: Log) -> Sighting | None:
     """A break at a function of a C++ extension, which the text names."""
+    from trueup.rules.break_logs import break_line
+
     seen = break_line(log, "extension")
     if seen is None:
         return None

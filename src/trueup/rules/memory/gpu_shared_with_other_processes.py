@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import percent
-from trueup.rules.out_of_memory import OutOfMemory, out_of_memory
 from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
+
+if TYPE_CHECKING:
+    from trueup.rules.out_of_memory import OutOfMemory
 
 LARGE_PART = 0.2
 """Of the device, held by others, from which they are the reason."""
 
 
 def detect_log(log: Log) -> Sighting | None:
+    from trueup.rules.out_of_memory import out_of_memory
+
     for memory in out_of_memory(log):
         held = memory.held_by_others
         if held is None or not memory.total or held / memory.total < LARGE_PART:
