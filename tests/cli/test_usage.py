@@ -19,7 +19,8 @@ from trueup.cli import main
         (["run", "--steps", "0", "--", "x"], "--steps"),
         (["run", "--steps", "many", "--", "x"], "--steps"),
         *(
-            (["run", "--timeout", value, "--", "x"], f"{value} is no number of seconds above 0")
+            ([command, "--timeout", value, "--", "x"], f"{value} is no number of seconds above 0")
+            for command in ("run", "fix")
             for value in ("0", "-1", "nan", "inf", "-inf", "1e400", "soon")
         ),
         (["run", "--format", "xml", "--", "x"], "text"),
@@ -96,6 +97,8 @@ def test_fix_needs_a_command(capsys):
         ["run", "--json", "FILE", "--"],
         ["run", "--report", "FILE.html", "--"],
         ["run", "--out", "FILE", "--"],
+        ["fix", "--json", "FILE", "--"],
+        ["fix", "--variant", "FILE", "--"],
         ["doctor", "--json", "FILE"],
         ["explain", "nowhere.log", "--json", "FILE"],
         ["report", "nowhere", "--json", "FILE"],
@@ -106,7 +109,7 @@ def test_a_path_that_cannot_be_written_is_refused_before_the_work_starts(tmp_pat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "blocked").write_text("")
     command = [each.replace("FILE", "blocked/x") for each in arguments]
-    if command[0] == "run":
+    if command[-1] == "--":
         command += [sys.executable, "-c", "open('it_ran', 'w')"]
     assert main(command) == 2
     output = capsys.readouterr()

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from trueup.cli import exits
-from trueup.cli.output import format_option, is_coloured, printed_on, save, width_of, write
+from trueup.cli.output import format_option, is_coloured, json_option, printed_on, save, width_of, write
+from trueup.cli.parameters import output_file, seconds
 
 if TYPE_CHECKING:
     from trueup.schema.fixing import Fixing
-
-FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command(
@@ -23,7 +22,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     short_help="Repair a job without touching its files, and prove it.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
-@click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write the result here, too.")
+@json_option()
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
@@ -32,11 +31,11 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     metavar="N",
     help="Optimizer steps of each run.",
 )
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="End a run after S seconds.")
+@click.option("--timeout", type=seconds, metavar="S", help="End a run after S seconds.")
 @click.option(
     "--variant",
     "variant_file",
-    type=FILE,
+    type=output_file,
     default=Path("trueup.toml"),
     show_default=True,
     metavar="FILE.toml",
