@@ -15,8 +15,8 @@ from trueup.environment.host import names_in
 from trueup.environment.packages import FOLDER_NAME, normalised
 
 SHARED_OBJECT = re.compile(r"\.so(?:\.\d+)*$")
-FIRST_PART = re.compile(rb'^"?([^/,\r\n]+)', re.MULTILINE)
-"""Of the path at the start of each line of a RECORD."""
+FIRST_PART = re.compile(rb'^"?([^/,\r\n]+)(?:/[^\n]*\n(?:\1/[^\n]*\n)*)?', re.MULTILINE)
+"""Of the path at the start of a line of a RECORD, with the lines below it that start in the same folder."""
 LARGEST_RECORD = 1 << 26
 MOST_FILES = 200_000
 """Where a folder is walked: no package has more; a link to a disk of data sets may."""

@@ -9,7 +9,6 @@ import io
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from trueup.reports import facts
@@ -61,8 +60,7 @@ def print_finding(console: Console, finding: Finding) -> None:
 
 def labelled(console: Console, label: str, text: str, indent: int) -> None:
     """A wrapped paragraph with its label in the margin."""
-    grid = Table.grid(padding=(0, 0))
-    grid.add_column(width=2 + indent, no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(f"  {label}"), Text(plain(text)))
-    console.print(grid)
+    margin = f"  {label}"
+    for line in Text(plain(text)).wrap(console, console.width - 2 - indent, overflow="fold"):
+        console.print(Text(margin.ljust(2 + indent)) + line, soft_wrap=True)
+        margin = ""

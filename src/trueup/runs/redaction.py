@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ ASSIGNMENT = re.compile(r"(?P<name>--?[\w-]+|\b[A-Za-z_][\w.-]*)=(?P<value>\"[^\
 OPTION = re.compile(r"(?P<name>(?<!\S)--[\w-]+)(?P<space>\s+)(?P<value>[^\s-]\S*)")
 
 
+@lru_cache(maxsize=1024)
 def is_secret_name(name: str) -> bool:
     """True when a variable or option of this name holds a secret."""
     words = re.split(r"[_\-.]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).strip("-").lower())
