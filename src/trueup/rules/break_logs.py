@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from trueup.rules.breaks import Kind, break_kind, break_text
 from trueup.rules.definition import Sighting
@@ -17,8 +18,8 @@ _TELLS = re.compile(
     r"Graph [Bb]reak|graph break|torch\._dynamo\.exc\.\w*Unsupported|\[__graph_breaks\]|inline in skipfiles"
     r"|call_function BuiltinVariable|generic_jump|Attempted to (?:call|inline) function marked as skipped"
     r"|torch\.compiler\.disable|While executing %\w+ :|Dynamo does not (?:know how to trace|support tracing)"
-    r"|Unsupported Tensor\.item|(?:Dynamic shape|Data dependent) operator|call_method\[target=(?:item|tolist)\]"
-    r"|_local_scalar_dense|Could not guard on data-dependent expression|DynamicOutputShapeException"
+    r"|Unsupported Tensor\.item|(?:[Dd]ynamic shape|[Dd]ata dependent) operator|call_method\[target=(?:item|tolist)\]"
+    r"|_local_scalar_dense|[Gg]uard on data-dependent|DynamicOutputShapeException|DataDependentOutputException"
     r"|Data-dependent branching|Dynamic control flow is not supported|Dynamo only supports FSDP"
 )
 _RAISED = {"Unsupported", "UserError", "InternalTorchDynamoError", "TorchRuntimeError"}
@@ -27,8 +28,7 @@ _QUOTED = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<f
 _AT = re.compile(r"Graph break in user code at (?P<file>[^\s:]+):(?P<line>\d+)")
 
 
-@dataclass(frozen=True)
-class BreakLine:
+class BreakLine(msgspec.Struct, frozen=True):
     """A break, and the failure that tells it."""
 
     failure: Failure

@@ -23,14 +23,15 @@ _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
         "branch",
         re.compile(
             r"Data-dependent branching|Dynamic control flow is not supported|generic_jump \w*TensorVariable"
-            r"|Could not guard on data-dependent"
+            r"|[Gg]uard on data-dependent"
         ),
     ),
     (
         "scalar",
         re.compile(
             r"Tensor\.item\(\)|_local_scalar_dense|call_method\[target=(?:item|tolist)\]"
-            r"|(?:Data dependent|Dynamic shape) operator"
+            r"|(?:[Dd]ata dependent|[Dd]ynamic shape) operator|Unsupported: Tensor\.(?:item|tolist|nonzero)\b"
+            r"|DynamicOutputShapeException|DataDependentOutputException"
         ),
     ),
     ("deliberate", re.compile(r"torch\.compiler\.disable|torch\._dynamo\.graph_break\(\)")),
@@ -39,7 +40,11 @@ FEW = 6
 """Compiled regions of a whole model that breaks at one place: before, after, and the frames around it."""
 _INSIDE_TORCH = re.compile(r"(?:^|[/\\])torch[/\\](?:optim|nn[/\\]parallel|distributed|_dynamo|autograd)[/\\]")
 _OF_DDP = re.compile(r"\bDistributedDataParallel\b|torch\.nn\.parallel\.distributed")
-_EXTENSION = re.compile(r"(?:builtin `|unsupported builtin )(?P<name>[\w.]+?)\.?(?:`|$|\s)")
+_EXTENSION = re.compile(
+    r"(?:builtin `|unsupported builtin |(?:skip function|call_function) (?=[\w.]*PyCapsule\.))"
+    r"(?P<name>[\w.]+?)\.?(?:`|$|\s)"
+)
+"""In torch 2.0 and 2.1 `call_function PyCapsule.fwd in skip_files`, in 2.2 and 2.3 `skip function PyCapsule.fwd`."""
 _SIGNS_OF_EXTENSION = ("third-party C/C++ Python extension", "PyCapsule", "does not know how to trace the builtin")
 _NO_EXTENSION = sys.stdlib_module_names | {"torch"}
 

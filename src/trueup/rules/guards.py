@@ -32,7 +32,10 @@ _ENTRY = re.compile(r"^\s*\d+/\d+:\s*")
 _LOCAL = re.compile(r"L\['(\w+)'\]")
 _CACHE = re.compile(r"past_key_values?|key_cache|value_cache|\bcache'?\]?\.layers\[|\.is_initialized\b|DynamicCache")
 _HYPERPARAMETER = re.compile(r"param_groups\[\d+\]\['\w+'\]")
-_SIZE = re.compile(r"tensor '(?P<source>.+?)' size mismatch")
+_SIZE = re.compile(
+    r"tensor '(?P<source>.+?)' (?:size mismatch|stride mismatch at index \d+\. expected (?!1,)\d+, actual (?!1\b)\d)"
+)
+"""A stride other than 1 is a product of sizes; one that becomes 1, or was, is a transposed tensor."""
 _SYMBOLIC_SIZE = re.compile(r"(?P<source>\w[\w.\[\]']*)\.size\(\)\[\d+\]")
 _MODE = re.compile(r"requires_grad mismatch|grad_mode|inference_mode|\.training\b|__nn_module_guard_0|dispatch key set")
 _VALUE = re.compile(r"^(?P<source>[^=#]+?) == (?P<value>'[^']*'|[^\s#(]+)")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from trueup.rules.definition import Sighting
 from trueup.rules.guards import Guard, Kind, guard, optimizer_function
 from trueup.rules.log_parts import last_name, once_per_log, parts, place, printed, ranks_of
-from trueup.rules.log_text import MARGIN
+from trueup.rules.log_text import MARGIN, unescaped
 from trueup.schema.finding import Confidence, Evidence, Severity
 from trueup.schema.log import Failure, Log
 
@@ -20,6 +20,10 @@ _HIT = re.compile(
 )
 _FUNCTION = re.compile(r"function: '?(?P<name>[^'\n(]+?)'? \((?P<file>[^)\n]+?)(?::(?P<line>\d+))?\)")
 _LAST = re.compile(r"(?:last )?reasons?: *(?P<reason>[^\n]+)")
+_LAST_ONLY = re.compile(
+    r"^(?:[^\n]*?\] *)?[\s`]*(?:last reason:|reasons:(?= +(?:L\[|___check_|tensor '))) *(?P<reason>[^\n]+)", re.M
+)
+"""torch 2.0 and 2.1 write `reasons:`."""
 _LINE = re.compile(
     r"^(?:[^\n]*?\] *)?[\s`]*-? *(?P<reason>(?:\d+/\d+: |tensor 'L\[|L\['|___check_|__nn_module_guard_)[^\n]+)", re.M
 )
@@ -39,8 +43,7 @@ STORM = 4
 """Reasons from which on recompiles are more than automatic dynamic shapes, or train and eval, explain."""
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True):
     """The warning that a function reached the limit."""
 
     failure: Failure
@@ -63,8 +66,7 @@ class Limit:
         return bool(self.function) and optimizer_function("/".join(re.split(r"[/\\\\]", str(self.function))[-2:]))
 
 
-@dataclass(frozen=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True):
     """A guard that failed, from the log of recompiles."""
 
     failure: Failure
@@ -72,8 +74,7 @@ class Reason:
     function: str | None
 
 
-@dataclass(frozen=True)
-class Storm:
+class Storm(msgspec.Struct, frozen=True):
     """The recompiles of a log for one kind of reason."""
 
     log: Log
@@ -167,6 +168,8 @@ def limits_of(log: Log) -> tuple[Limit, ...]:
 
 def _limits(log: Log) -> Iterator[Limit]:
     ordered = sorted(log.failures, key=lambda each: (each.source or "", each.first_line))
+    if not any(_HIT.search(_raw(failure)) for failure in ordered):
+        yield from _cut_limits(ordered)
     for position, failure in enumerate(ordered):
         text = _raw(failure)
         hits = list(_HIT.finditer(text))
@@ -178,6 +181,16 @@ def _limits(log: Log) -> Iterator[Limit]:
             yield _limit(failure, hit, own)
 
 
+def _cut_limits(ordered: list[Failure]) -> Iterator[Limit]:
+    """Of a log that begins within the warning: what follows `last reason` there is printed by nothing else."""
+    for position, failure in enumerate(ordered):
+        found = _LAST_ONLY.search(_raw(failure))
+        if found is None:
+            continue
+        before = "\n".join(map(_raw, ordered[max(0, position - 1) : position + 1]))
+        yield _limit(failure, found, before)
+
+
 @once_per_log
 def reasons_of(log: Log) -> tuple[Reason, ...]:
     """All reasons that TORCH_LOGS=recompiles printed."""
@@ -187,7 +200,7 @@ def reasons_of(log: Log) -> tuple[Reason, ...]:
 def _reasons(log: Log) -> Iterator[Reason]:
     for failure in log.failures:
         text = _raw(failure)
-        if failure.role == "advice" or _HIT.search(text) or not _GUARDED.search(text):
+        if failure.role == "advice" or _HIT.search(text) or _LAST_ONLY.search(text) or not _GUARDED.search(text):
             continue
         named = _RECOMPILING.search(text)
         function = f"{named['name']} ({named['file']}{':' + named['line'] if named['line'] else ''})" if named else None
@@ -220,13 +233,13 @@ def number_of(limit: Limit) -> str:
 
 def _limit(failure: Failure, hit: re.Match[str], text: str) -> Limit:
     function, reason = _FUNCTION.search(text), _LAST.search(text)
-    named = None
+    told, named = hit.groupdict(), None
     if function:
         named = f"{function['name']} ({function['file']}{':' + function['line'] if function['line'] else ''})"
     return Limit(
         failure=failure,
-        name=hit["limit"],
-        number=int(hit["number"]) if hit["number"] else None,
+        name=told.get("limit") or "recompile limit",
+        number=int(told["number"]) if told.get("number") else None,
         function=named,
         reason=reason["reason"].strip() if reason else None,
         text=text,
@@ -247,7 +260,7 @@ def _next_lines(failure: Failure, following: list[Failure]) -> Iterator[str]:
 def _raw(failure: Failure) -> str:
     """What was printed, with its quotation marks, which tell names from words in guards."""
     text = "\n".join(printed(part.failure) for part in parts(failure))
-    return MARGIN.sub("\n", html.unescape(text) if "&" in text else text)
+    return MARGIN.sub("\n", unescaped(text) if "&" in text else text)
 
 
 def _printed(log: Log, failure: Failure, what: str, value: str | None) -> Evidence:

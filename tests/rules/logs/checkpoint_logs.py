@@ -168,11 +168,38 @@ CASES = [
     ),
     named(
         REENTRANT,
+        "DDP meets a parameter twice",
+        """
+        Traceback (most recent call last):
+          File "/w/train.py", line 80, in main
+            loss.backward()
+          File "/usr/lib/python3/dist-packages/torch/autograd/function.py", line 289, in apply
+            return user_fn(self, *args)
+          File "/usr/lib/python3/dist-packages/torch/utils/checkpoint.py", line 319, in backward
+            torch.autograd.backward(outputs_with_grad, args_with_grad)
+        RuntimeError: Expected to mark a variable ready only once. This error is caused by one of the following reasons: 1) Use of a module parameter outside the `forward` function.
+        """,
+        "likely",
+    ),
+    named(
+        REENTRANT,
         "the warning of a job that goes on",
         "/usr/lib/python3/dist-packages/torch/utils/checkpoint.py:460: UserWarning: torch.utils.checkpoint: the "
         "use_reentrant parameter should be passed explicitly. In version 2.9 we will raise an exception if use_reentrant is "
         "not passed.",
         "possible",
+    ),
+    negative(
+        REENTRANT,
+        "DDP without checkpointing",
+        """
+        Traceback (most recent call last):
+          File "/w/train.py", line 80, in main
+            loss.backward()
+          File "/usr/lib/python3/dist-packages/torch/autograd/__init__.py", line 266, in backward
+            Variable._execution_engine.run_backward(
+        RuntimeError: Expected to mark a variable ready only once. This error is caused by one of the following reasons: 1) Use of a module parameter outside the `forward` function.
+        """,
     ),
     negative(
         REENTRANT, "the argument in code", "TypeError: checkpoint() got an unexpected keyword argument 'use_reentrant'"

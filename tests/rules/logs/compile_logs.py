@@ -79,6 +79,21 @@ BREAKS = [
         "cut short",
         "torch._dynamo.exc.Unsupported: Dynamo does not know how to trace the builtin `flash_attn_3_cuda.fwd.`",
     ),
+    named(
+        "compile/pybind-kernel-graph-break",
+        "torch 2.1",
+        "torch._dynamo.exc.Unsupported: call_function PyCapsule.fwd in skip_files Builtin fwd",
+    ),
+    named(
+        "compile/pybind-kernel-graph-break",
+        "torch 2.3",
+        "torch._dynamo.exc.Unsupported: 'skip function PyCapsule.varlen_fwd in file Builtin varlen_fwd'",
+    ),
+    negative(
+        "compile/pybind-kernel-graph-break",
+        "a function of a file, torch 2.3",
+        "torch._dynamo.exc.Unsupported: 'skip function scatter in file /usr/lib/python3/dist-packages/einops/einops.py'",
+    ),
     negative(
         "compile/pybind-kernel-graph-break",
         "a builtin of Python",
@@ -110,6 +125,22 @@ BREAKS = [
         "the operator behind item()",
         "torch._subclasses.fake_tensor.DataDependentOutputException: aten._local_scalar_dense.default",
     ),
+    named(
+        "compile/scalar-extraction-graph-break",
+        "torch 2.1",
+        "torch._dynamo.exc.Unsupported: Tensor.tolist",
+    ),
+    named(
+        "compile/scalar-extraction-graph-break",
+        "a shape that depends on data, torch 2.5",
+        "torch._dynamo.exc.Unsupported: dynamic shape operator: aten.nonzero.default; to enable, set "
+        "torch._dynamo.config.capture_dynamic_output_shape_ops = True",
+    ),
+    negative(
+        "compile/scalar-extraction-graph-break",
+        "another method of a tensor",
+        "torch._dynamo.exc.Unsupported: Tensor.backward",
+    ),
     negative(
         "compile/scalar-extraction-graph-break",
         "item() of a tensor with many elements",
@@ -136,6 +167,11 @@ BREAKS = [
            File "/w/model.py", line 61, in forward
             if x.sum() > 0:
         """,
+    ),
+    named(
+        "compile/data-dependent-branch-graph-break",
+        "torch 2.1",
+        "torch._dynamo.exc.Unsupported: guard on data-dependent symbolic int/float",
     ),
     negative(
         "compile/data-dependent-branch-graph-break",
@@ -341,6 +377,17 @@ torch._dynamo.exc.FailOnRecompileLimitHit: Hard failure due to fullgraph=True
     ),
     named("compile/recompile-dynamic-shape", "the limit", limit("0/7: " + size(900))),
     named("compile/recompile-dynamic-shape", "many", recompiles(*map(size, (256, 300, 412, 500)))),
+    named(
+        "compile/recompile-dynamic-shape",
+        "a stride, which is a product of sizes",
+        limit("tensor 'L['input_ids']' stride mismatch at index 0. expected 19, actual 27"),
+    ),
+    negative(
+        "compile/recompile-dynamic-shape",
+        "a transposed tensor",
+        limit("tensor 'L['x']' stride mismatch at index 0. expected 64, actual 1"),
+        instead="compile/recompile-limit-reached",
+    ),
     negative("compile/recompile-dynamic-shape", "the second size", recompiles(size(256))),
     negative(
         "compile/recompile-dynamic-shape",
@@ -369,6 +416,18 @@ torch._dynamo.exc.FailOnRecompileLimitHit: Hard failure due to fullgraph=True
         "torch._dynamo hit recompile_limit using FlexAttention backend",
         "possible",
     ),
+    named(
+        "compile/recompile-integer-argument",
+        "the warning cut to its end",
+        "   function: 'forward' (/w/model.py:12)\n   last reason: 0/7: L['max_seqlen'] == 871",
+        "established",
+    ),
+    named(
+        "compile/recompile-integer-argument",
+        "its last line, torch 2.1",
+        "torch._dynamo.convert_frame: [WARNING]    reasons:  L['max_seqlen'] == 871",
+        "established",
+    ),
     negative(
         "compile/recompile-integer-argument",
         "an integer of a module",
@@ -379,6 +438,12 @@ torch._dynamo.exc.FailOnRecompileLimitHit: Hard failure due to fullgraph=True
         "compile/recompile-grad-or-train-mode-toggle",
         "requires_grad",
         recompiles(*["tensor 'L['x']' requires_grad mismatch. expected requires_grad=1"] * 5),
+    ),
+    named(
+        "compile/recompile-grad-or-train-mode-toggle",
+        "the warning cut to its last line",
+        "W1129 15:53:51.312000 9100 torch/_dynamo/convert_frame.py:906] [0/8]    last reason: 0/7: GLOBAL_STATE changed: grad_mode",
+        "established",
     ),
     negative(
         "compile/recompile-grad-or-train-mode-toggle",

@@ -7,6 +7,10 @@ ABI = "environment/extension-cxx11-abi-mismatch"
 RELEASE = "environment/extension-torch-version-mismatch"
 HOST = "environment/host-runtime-library-too-old"
 ISOLATION = "environment/build-isolation-hides-torch"
+NO_CODE = "environment/gpu-architecture-not-built-in"
+OLD_DRIVER = "environment/driver-too-old-for-cuda"
+NO_CUDA = "environment/cpu-only-torch-beside-gpu"
+LIBRARY = "environment/extension-library-missing"
 NO_TOOLKIT = "environment/cuda-toolkit-missing"
 TOOLKIT = "environment/cuda-toolkit-version-mismatch"
 BUILD_MEMORY = "environment/source-build-out-of-memory"
@@ -340,7 +344,58 @@ CASES = (
         ARCHITECTURE,
         "a binary without the architecture",
         "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+        instead=NO_CODE,
     ),
+    # -- gpu-architecture-not-built-in
+    positive(
+        NO_CODE,
+        "the warning of torch",
+        """
+        /v/lib/python3.11/site-packages/torch/cuda/__init__.py:235: UserWarning:
+        NVIDIA GeForce RTX 5090 with CUDA capability sm_120 is not compatible with the current PyTorch installation.
+        The current PyTorch install supports CUDA capabilities sm_50 sm_60 sm_70 sm_75 sm_80 sm_86 sm_90.
+        """,
+    ),
+    positive(
+        NO_CODE,
+        "another library",
+        "Error no kernel image is available for execution on the device at line 167 in file /src/csrc/ops.cu",
+        "established",
+    ),
+    negative(
+        NO_CODE,
+        "a kernel that does not fit for another reason",
+        "RuntimeError: CUDA error: too many resources requested for launch",
+    ),
+    # -- driver-too-old-for-cuda
+    positive(
+        OLD_DRIVER,
+        "torch says so",
+        "RuntimeError: The NVIDIA driver on your system is too old (found version 11040). Please update your GPU driver by "
+        "downloading and installing a new version from the URL: http://www.nvidia.com/Download/index.aspx",
+        "established",
+    ),
+    positive(
+        OLD_DRIVER,
+        "an extension of a newer toolkit",
+        "torch.AcceleratorError: CUDA error: the provided PTX was compiled with an unsupported toolchain.",
+    ),
+    negative(
+        OLD_DRIVER,
+        "no driver",
+        "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver",
+    ),
+    # -- cpu-only-torch-beside-gpu
+    positive(NO_CUDA, "a script asks for a GPU", "AssertionError: Torch not compiled with CUDA enabled", "established"),
+    negative(NO_CUDA, "no GPU", "RuntimeError: No CUDA GPUs are available"),
+    # -- extension-library-missing
+    positive(
+        LIBRARY,
+        "nothing tells whose it is",
+        "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory",
+        "possible",
+    ),
+    negative(LIBRARY, "another library", "ImportError: libGL.so.1: cannot open shared object file: No such file"),
     # -- dependency-resolution-replaces-torch
     positive(
         MOVED,

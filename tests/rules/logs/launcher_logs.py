@@ -26,6 +26,23 @@ def watchdog(rank: int, number: int, operation: str = "ALLREDUCE", elements: int
     return WATCHDOG.format(rank=rank, number=number, operation=operation, elements=elements)
 
 
+BEHIND = "    [0] finished collective #2, but didn't join collective #3 (count from 1)"
+UNFINISHED = "  - [0, 1] joined but didn't finish collective #3 (count from 1)"
+
+
+def desync_report(who: str, *states: str) -> str:
+    """As torch/csrc/distributed/c10d/TraceUtils.h writes it, with TORCH_NCCL_DESYNC_DEBUG=1."""
+    snapshot = [" - Snapshot of ranks' latest states:", *(f"   {each}" for each in states)] if states else []
+    return "\n\t".join(
+        (
+            "[rank1]:[E1129 12:00:00.000000000 ProcessGroupNCCL.cpp:684] [Rank 1] ",
+            " - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:",
+            f" {who}",
+            *snapshot,
+        )
+    )
+
+
 CASES = (
     # -- collective-timeout-absent-rank
     positive(ABSENT, "three of four report", "\n".join(watchdog(rank, 1580) for rank in (0, 1, 3)), "established"),
@@ -46,6 +63,13 @@ CASES = (
         "barrier of init_process_group",
         "RuntimeError: Timed out initializing process group in store based barrier on rank: 1, for key: "
         "store_based_barrier_key:1 (world_size=8, worker_count=7, timeout=0:30:00)",
+    ),
+    positive(
+        ABSENT,
+        "the report of c10d about a rank without any collective",
+        "[rank0]:[E1129 12:00:00.000000000 ProcessGroupNCCL.cpp:684] [Rank 0] \n\t - To our best knowledge, ranks [3] are the "
+        "lagging ranks that caused this timeout. They never joined any collectives",
+        "established",
     ),
     positive(
         ABSENT,
@@ -83,6 +107,20 @@ CASES = (
         "gloo, another size",
         "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes. 8192 vs 4096",
     ),
+    positive(
+        DESYNC,
+        "the report of c10d shows two operations under one number",
+        f"{watchdog(1, 3)}\n{desync_report(UNFINISHED, '#3 started ranks:', '  [1] ALLREDUCE', '  [0] BROADCAST')}",
+        "established",
+    ),
+    positive(DESYNC, "the report of c10d, cut", desync_report(UNFINISHED), "likely"),
+    negative(
+        DESYNC,
+        "the report of c10d names a rank that did not come",
+        f"{watchdog(1, 3)}\n{desync_report(BEHIND, '#2 finished ranks:', '  [0] ALLREDUCE', '#3 started ranks:', '  [1] ALLREDUCE')}",
+        instead=ABSENT,
+    ),
+    negative(DESYNC, "one rank alone", watchdog(0, 52), instead=ABSENT),
     negative(DESYNC, "the same collective", f"{watchdog(0, 52)}\n{watchdog(1, 52)}", instead=ABSENT),
     # -- uneven-batches-at-epoch-end
     positive(UNEVEN, "all-to-all", watchdog(7, 4486, "ALLTOALL_BASE"), "possible"),

@@ -83,6 +83,27 @@ CASES = (
         ),
         "established",
     ),
+    positive(
+        PREDICTIONS,
+        "cut to the innermost frame",
+        f"""
+          File "{SITE}/transformers/trainer_pt_utils.py", line 100, in torch_pad_and_concatenate
+            return torch.cat((tensor1, tensor2), dim=0)
+        torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 45.66 GiB.
+        """,
+    ),
+    positive(
+        PREDICTIONS,
+        "the loop of transformers 4.40",
+        traceback(
+            (
+                f"{SITE}/transformers/trainer.py",
+                "evaluation_loop",
+                "preds_host = logits if preds_host is None else nested_concat(preds_host, logits, padding_index=-100)",
+            ),
+            error="torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 45.66 GiB.",
+        ),
+    ),
     negative(
         PREDICTIONS,
         "in the model during evaluation",
@@ -117,6 +138,15 @@ CASES = (
         "the hint with little idle",
         PLAIN.replace("37.10 GiB", "512.00 MiB"),
     ),
+    positive(
+        FRAGMENTS,
+        "torch 2.1 in a container, where the process is one of the others",
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacty of 79.15 GiB of "
+        "which 1.10 GiB is free. Process 3258 has 78.00 GiB memory in use. Of the allocated memory 50.00 GiB is allocated by "
+        "PyTorch, and 27.00 GiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting "
+        "max_split_size_mb to avoid fragmentation.",
+        "likely",
+    ),
     # -- gpu-shared-with-other-processes
     positive(
         SHARED,
@@ -134,6 +164,21 @@ CASES = (
         "allocated; 5.00 MiB free; 2.10 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting "
         "max_split_size_mb to avoid fragmentation.",
         "likely",
+    ),
+    positive(
+        SHARED,
+        "in a container, where the process is one of the others",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which "
+        "1.00 GiB is free. Process 123 has 60.00 GiB memory in use. Process 456 has 18.00 GiB memory in use. Of the allocated "
+        f"memory 17.00 GiB is allocated by PyTorch, and 102.40 MiB is reserved by PyTorch but unallocated. {HINT}",
+        "established",
+    ),
+    negative(
+        SHARED,
+        "in a container, alone",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 has a total capacity of 14.75 GiB of which "
+        "11.06 MiB is free. Process 3258 has 14.73 GiB memory in use. Of the allocated memory 14.04 GiB is allocated by PyTorch, "
+        f"and 509.85 MiB is reserved by PyTorch but unallocated. {HINT}",
     ),
     negative(
         SHARED,

@@ -63,6 +63,12 @@ RULE = Rule(
         ),
         LogText(text="Checkpointing is not compatible with .grad()", versions="torch 2.4 and older"),
         LogText(
+            text="Expected to mark a variable ready only once",
+            strength="supporting",
+            versions="DDP, which names shared parameters as another cause",
+            inside=("torch/utils/checkpoint.py",),
+        ),
+        LogText(
             text="the use_reentrant parameter should be passed explicitly",
             strength="supporting",
             versions="torch 2.4 and newer, a warning",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.environment_facts import gpu_evidence, install
 from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
@@ -47,5 +47,12 @@ RULE = Rule(
     ),
     caution="Right in an environment that is meant for the CPU on a machine that happens to have a GPU.",
     sources=("https://pytorch.org/get-started/locally/",),
+    log=(
+        LogText(
+            text="Torch not compiled with CUDA enabled",
+            versions="torch, when a script asks the CPU build for a GPU",
+            types=("AssertionError",),
+        ),
+    ),
     from_environment=detect_in_environment,
 )

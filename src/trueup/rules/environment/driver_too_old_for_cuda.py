@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.cuda_support import oldest_driver
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.environment_facts import install, torch_cuda, torch_version
 from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
@@ -50,5 +50,23 @@ RULE = Rule(
     ),
     caution="A newer minor version of CUDA within the same major version runs on the older driver.",
     sources=("https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html",),
+    log=(
+        LogText(text="The NVIDIA driver on your system is too old", versions="torch, an error or a warning"),
+        LogText(text="CUDA driver version is insufficient for CUDA runtime version", versions="CUDA error 35"),
+        LogText(
+            text="the provided PTX was compiled with an unsupported toolchain",
+            versions="CUDA error 222: the driver's compiler is older than the code",
+        ),
+        LogText(
+            text="forward compatibility was attempted on non supported HW",
+            strength="supporting",
+            versions="CUDA error 804: a container's newer libcuda on a card that does not take it",
+        ),
+        LogText(
+            text="system has unsupported display driver / cuda driver combination",
+            strength="supporting",
+            versions="CUDA error 803: libcuda and the kernel module are of different releases",
+        ),
+    ),
     from_environment=detect_in_environment,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.environment_facts import torch_cuda
 from trueup.rules.extension_facts import CUDA_LIBRARY, fits_python, rebuilt
 from trueup.schema.environment import Environment
@@ -59,5 +59,22 @@ RULE = Rule(
         ),
     ),
     caution="A library that the program loads beforehand is found although the loader alone would not find it.",
+    log=(
+        LogText(
+            text="libcudart.so.<version>: cannot open shared object file",
+            strength="supporting",
+            versions="the dynamic loader; torch brings this library for its own CUDA major version only",
+        ),
+        LogText(
+            text="libcublas.so.<version>: cannot open shared object file",
+            strength="supporting",
+            versions="the dynamic loader",
+        ),
+        LogText(
+            text="libnvrtc.so.<version>: cannot open shared object file",
+            strength="supporting",
+            versions="the dynamic loader",
+        ),
+    ),
     from_environment=detect_in_environment,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trueup.rules.definition import Rule, Sighting
+from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.environment_facts import gpu_evidence, install, supports
 from trueup.rules.extension_facts import BUNDLING
 from trueup.schema.environment import Environment, Extension, Gpu, Torch
@@ -60,5 +60,24 @@ RULE = Rule(
     ),
     caution="A binary for an older minor version of the same major version runs (sm_80 code on an sm_86 card).",
     sources=("https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/#gpu-feature-list",),
+    log=(
+        LogText(
+            text="no kernel image is available for execution on the device",
+            versions="CUDA error 209, printed by torch, bitsandbytes, flash-attn and others",
+        ),
+        LogText(
+            text="is not compatible with the current PyTorch installation",
+            versions="torch, a warning with the architectures of both",
+        ),
+        LogText(
+            text="The following list shows the CCs this version of PyTorch was built for",
+            strength="supporting",
+            versions="torch 2.10 and newer, a warning, also for cards that run the code of a near architecture",
+        ),
+        LogText(
+            text="PyTorch no longer supports this GPU because it is too old",
+            versions="torch 1.3 to 2.7, a warning",
+        ),
+    ),
     from_environment=detect_in_environment,
 )

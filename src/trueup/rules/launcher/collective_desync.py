@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from trueup.rules.collective_logs import Waiting, waiting
+from trueup.rules.collective_logs import Waiting, desync, in_words, waiting
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.rank_ends import place
 from trueup.rules.rank_ends import waiting as waiting_ranks
@@ -27,6 +27,32 @@ def detect(record: Record) -> Sighting | None:
 
 
 def detect_log(log: Log) -> Sighting | None:
+    return reported(log) or numbers_differ(log)
+
+
+def reported(log: Log) -> Sighting | None:
+    """The report of torch itself, unless it says no more than that a rank did not join."""
+    report = desync(log)
+    if report is None or (report.behind and not report.different):
+        return None
+    if report.different:
+        number, operations = report.different
+        told = ", ".join(f"{name} on {in_words(ranks)}" for name, ranks in operations.items())
+        message = f"Collective number {number} is {told}."
+    elif report.unfinished:
+        message = f"{in_words(report.unfinished.ranks)} joined collective {report.unfinished.number} without an end."
+    else:
+        message = "torch reports that the ranks are out of step; the log does not show which."
+    return Sighting(
+        message=message[:1].upper() + message[1:],
+        evidence=(report.seen.evidence(log),),
+        confidence="established" if report.different else "likely",
+        failure=report.seen.failure,
+        specificity=1200,
+    )
+
+
+def numbers_differ(log: Log) -> Sighting | None:
     """Ranks of one group whose watchdogs name different collectives."""
     for ranks in _by_group(waiting(log)).values():
         first = next((each for each in ranks if each.sequence is not None), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trueup.rules.collective_logs import waiting
+from trueup.rules.collective_logs import desync, in_words, waiting
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.log_facts import mention
 from trueup.rules.rank_ends import elsewhere, finished, place
@@ -31,7 +31,28 @@ def detect(record: Record) -> Sighting | None:
 
 
 def detect_log(log: Log) -> Sighting | None:
-    return absent(log) or never_came(log)
+    return reported(log) or absent(log) or never_came(log)
+
+
+NEVER_JOINED = r"ranks \[(?P<ranks>[\d, ]+)\] are the lagging ranks that caused this timeout"
+
+
+def reported(log: Log) -> Sighting | None:
+    """The desync report of torch itself names the ranks that did not join."""
+    report, never = desync(log), mention(log, NEVER_JOINED)
+    if report is not None and report.behind and not report.different:
+        who, what, seen = report.behind.ranks, f"did not join collective {report.behind.number}", report.seen
+    elif never is not None:
+        who, what, seen = tuple(map(int, never.found["ranks"].split(","))), "never joined any collective", never
+    else:
+        return None
+    told = in_words(who)
+    return Sighting(
+        message=f"{told[:1].upper()}{told[1:]} {what}.",
+        evidence=(seen.evidence(log), Evidence(what="ranks that did not join", ranks=who)),
+        failure=seen.failure,
+        specificity=1200,
+    )
 
 
 def absent(log: Log) -> Sighting | None:
@@ -48,12 +69,19 @@ def absent(log: Log) -> Sighting | None:
         f"; rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing[:8]))} did not report" if missing else ""
     )
     return Sighting(
-        message=f"{who[:1].upper()}{who[1:]} waited for {what} until the timeout{tell}.",
+        message=f"{who[:1].upper()}{who[1:]} waited for {what} until the timeout{tell or _alone(known)}.",
         evidence=(
             *(each.seen.evidence(log) for each in ranks[:5]),
             *((Evidence(what="ranks without a report", ranks=tuple(missing)),) if missing else ()),
         ),
         failure=first.seen.failure,
+    )
+
+
+def _alone(known: list[int]) -> str:
+    """One rank sees that nobody answered, not why."""
+    return "; from this rank alone it cannot be told whether another was absent or at another collective" * (
+        len(known) == 1
     )
 
 
