@@ -39,6 +39,9 @@ LAUNCHED = {"environment": {"variables": {"ACCELERATE_DYNAMO_USE_DYNAMIC": "Fals
 
 WIDTHS = [recompile("0/0: tensor 'x' size mismatch at index 2. expected 48, actual 40", step=1, count=5)]
 
+PENDING = "<class 'torch.distributed._functional_collectives.AsyncCollectiveTensor'>"
+FOUND_PENDING = f"' but found {PENDING}"
+
 CASES = [
     positive(
         "compile/recompile-kv-cache-in-training",
@@ -250,5 +253,31 @@ CASES = [
         "explained by a rule that knows the reason",
         compiled(counters(8), limit="0/7: self.calls_seen == 7"),
         instead=("warning compile/recompile-growing-python-state",),
+    ),
+    positive(
+        "compile/recompile-async-collective-tensor",
+        "awaited first, pending later, in three functions",
+        {
+            "actual": {
+                "compile": {
+                    "recompiles": [recompile(f"0/0: expected type of 'x' to be a tensor type, {FOUND_PENDING}", 3)]
+                }
+            }
+        },
+    ),
+    positive(
+        "compile/recompile-async-collective-tensor",
+        "pending first",
+        {
+            "actual": {
+                "compile": {"recompiles": [recompile(f"0/0: ___check_type_id(x, 940), type={PENDING} # nn.py:1")]}
+            }
+        },
+        severity="note",
+    ),
+    negative(
+        "compile/recompile-async-collective-tensor",
+        "another subclass",
+        {"actual": {"compile": {"recompiles": [recompile("0/0: ___check_type_id(x, 940), type=<class 'DTensor'>")]}}},
     ),
 ]
