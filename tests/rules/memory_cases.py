@@ -68,6 +68,7 @@ CASES = [
     negative("memory/evaluation-predictions-accumulate", "training takes far more", evaluation(GIB // 2)),
     negative("memory/evaluation-predictions-accumulate", "moved after every step", evaluation(3 * GIB, batches=1)),
     positive("memory/full-vocabulary-logits", "most of the peak", logits(3 * GIB)),
+    positive("memory/full-vocabulary-logits", "half of it, or nearly", logits(GIB * 17 // 10), severity="note"),
     negative("memory/full-vocabulary-logits", "a part like any other", logits(GIB)),
     negative(
         "memory/full-vocabulary-logits",

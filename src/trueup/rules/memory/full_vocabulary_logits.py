@@ -47,6 +47,8 @@ NOTABLE = 256 * 2**20
 """Bytes of all copies, below which nothing is said of them."""
 DOMINANT_PART = 0.4
 """Of the peak of the rank's memory."""
+HEAVY, HEAVY_PART = 2**30, 0.5
+"""Bytes and share of the peak from which it is more than a note."""
 IN_WORDS = {"head": "of the head", "log_softmax": "their log-softmax", "gradient": "their gradient"}
 
 
@@ -65,7 +67,7 @@ def detect(record: Record) -> Sighting | None:
             Evidence(what="positions x vocabulary", value=f"{logits.positions} x {logits.vocabulary}"),
             Evidence(what=f"peak of memory, bytes ({memory.source})", value=peak),
         ),
-        severity="warning",
+        severity="warning" if logits.bytes >= HEAVY and logits.bytes >= HEAVY_PART * peak else "note",
     )
 
 
