@@ -1,8 +1,10 @@
 """Make `src/trueup/environment/wheels/data/published.json`: which wheels a project attached to its releases.
 
-    python scripts/publish_matrix.py flash-attn=PATH causal-conv1d=PATH mamba-ssm=PATH xformers=PATH
+    python scripts/publish_matrix.py flash-attn=PATH causal-conv1d=PATH mamba-ssm=PATH xformers=PATH bitsandbytes=PATH
 
-Each PATH is a git clone (bare or not) with tags: https://github.com/Dao-AILab/flash-attention,
+What is not named stays as it is in the table. The PATH of bitsandbytes is a folder of its wheels, which `pip download
+--no-deps --dest PATH bitsandbytes==…` fills, each other one a git clone (bare or not) with tags:
+https://github.com/Dao-AILab/flash-attention,
 https://github.com/Dao-AILab/causal-conv1d, https://github.com/state-spaces/mamba,
 https://github.com/facebookresearch/xformers. Nothing is downloaded.
 
@@ -12,6 +14,8 @@ C++ ABI x runner image, less the exclusions. Read with it are the CUDA builds of
 
 xformers publishes on torch's own index instead, each release for one torch: of it the torch, the CUDA builds and the
 Pythons are read.
+
+bitsandbytes publishes one wheel that holds a library for each CUDA: they are read from the names of the files in it.
 
 What this cannot see: a job of the matrix that failed or ran out of time, and wheels that were attached to a release
 later by hand. Those that are known stand, with their source, in `data/packages.toml`.
@@ -25,11 +29,13 @@ import json
 import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
+from packaging.utils import parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 OUTPUT = Path(__file__).parents[1] / "src/trueup/environment/wheels/data/published.json"
@@ -39,8 +45,14 @@ PROJECTS = {
     "mamba-ssm": ("https://github.com/state-spaces/mamba", "v1.0.0"),
 }
 """Package → repository, first tag whose wheels carry the C++ ABI in their name."""
+SECTIONS = ("projects", "pinned", "bundled")
 PINNED = {"xformers": ("https://github.com/facebookresearch/xformers", "v0.0.28")}
 """Package → repository, first tag whose workflow has the shape that is read here."""
+
+BUNDLED = {"bitsandbytes": "https://github.com/bitsandbytes-foundation/bitsandbytes"}
+LIBRARY = re.compile(r"/lib\w+?_(?P<kind>cuda|rocm)(?P<version>\d+)\.so$")
+LOOKS_FURTHER = "Highest packaged version <= runtime version"
+"""In the source of a release that takes the nearest library where there is none for the CUDA of torch."""
 
 WORKFLOWS = (".github/workflows/publish.yml", ".github/workflows/publish.yaml")
 SHARED = ".github/workflows/_build.yml"
@@ -60,10 +72,13 @@ PYTHONS = re.compile(r"""python_requires\s*=\s*["'](?P<specifier>[^"']+)["']""")
 
 def main(arguments: list[str]) -> None:
     """Read each clone that was named and write the table."""
-    projects, pinned = {}, {}
+    before = json.loads(OUTPUT.read_text()) if OUTPUT.exists() else {}
+    projects, pinned, bundled = (before.get(section, {}) for section in SECTIONS)
     for argument in arguments:
         package, _, folder = argument.partition("=")
-        if package in PINNED:
+        if package in BUNDLED:
+            bundled[package] = bundled_project(Path(folder), BUNDLED[package])
+        elif package in PINNED:
             repository, first = PINNED[package]
             pinned[package] = project(Path(folder), repository, Version(first), pinned_release)
         else:
@@ -74,13 +89,14 @@ def main(arguments: list[str]) -> None:
         "by": "scripts/publish_matrix.py",
         "projects": projects,
         "pinned": pinned,
+        "bundled": bundled,
     }
     OUTPUT.write_text(written(table))
 
 
 def written(table: dict[str, Any]) -> str:
     """JSON with one release a line: small, and a new release is one new line in a difference."""
-    sections = ", ".join(f'"{section}": {{\n{_section(table[section])}\n}}' for section in ("projects", "pinned"))
+    sections = ", ".join(f'"{section}": {{\n{_section(table.get(section, {}))}\n}}' for section in SECTIONS)
     return f'{{"made": "{table["made"]}", "by": "{table["by"]}", {sections}}}\n'
 
 
@@ -149,6 +165,39 @@ def pinned_release(folder: Path, tag: str) -> dict[str, Any] | None:
         "torch": f"=={torch[-1]}" if is_exact or asked is None else asked["specifier"].replace(" ", ""),
         "builds": builds,
         "pythons": pythons,
+    }
+
+
+def bundled_project(folder: Path, repository: str) -> dict[str, Any]:
+    """What the wheels in a folder hold, the newest release first."""
+    releases = [bundled_release(path) for path in folder.glob("*.whl")]
+    releases.sort(key=lambda each: Version(each["version"]), reverse=True)
+    return {"repository": repository, "seen": datetime.date.today().isoformat(), "releases": releases}
+
+
+def bundled_release(wheel: Path) -> dict[str, Any]:
+    """What one wheel says of itself, and the libraries in it."""
+    name, version, _, _ = parse_wheel_filename(wheel.name)
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        metadata = archive.read(next(each for each in names if each.endswith(".dist-info/METADATA"))).decode()
+        source = archive.read(f"{name}/cextension.py").decode()
+        date = max(each.date_time for each in archive.infolist())
+    libraries = [found for each in names if (found := LIBRARY.search(each))]
+    asked = re.search(r"^Requires-Dist: torch[ \t]*\(?(?P<specifier>[^;)\n]*)$", metadata, re.MULTILINE)
+    python = re.search(r"^Requires-Python: (?P<specifier>.+)$", metadata, re.MULTILINE)
+    return {
+        "version": str(version),
+        "date": "{:04}-{:02}-{:02}".format(*date),
+        "file": wheel.name,
+        "platform": wheel.stem.rpartition("-")[2],
+        "torch": asked["specifier"].strip() if asked else "",
+        "requires_python": python["specifier"].strip() if python else None,
+        **{
+            kind: sorted({found["version"] for found in libraries if found["kind"] == kind}, key=int)
+            for kind in ("cuda", "rocm")
+        },
+        "nearest": LOOKS_FURTHER in source,
     }
 
 

@@ -20,6 +20,32 @@ RELEASED = [name for name, known in packages().items() if known.kind == "release
 def test_the_tables_know_the_same_packages():
     assert sorted(table().projects) == sorted(RELEASED)
     assert list(table().pinned) == [name for name, known in packages().items() if known.kind == "pinned"]
+    assert list(table().bundled) == [name for name, known in packages().items() if known.kind == "bundled"]
+
+
+def test_wheels_with_a_library_for_each_cuda_are_in_order_and_whole():
+    for project in table().bundled.values():
+        versions = [Version(release.version) for release in project.releases]
+        assert versions == sorted(set(versions), reverse=True)
+        for release in project.releases:
+            assert date.fromisoformat(release.date) <= date.fromisoformat(project.seen)
+            assert release.version in release.file
+            assert SpecifierSet(release.torch).contains("2.10")
+            assert len(release.cuda) >= 5
+            assert all(re.fullmatch(r"1[123]\d", cuda) for cuda in release.cuda)
+
+
+def test_the_table_of_requirements_says_when_and_from_what_it_was_made():
+    from packaging.requirements import Requirement
+
+    from trueup.environment.wheels.offers import table as requirements
+
+    assert requirements().by == "scripts/requirement_table.py"
+    date.fromisoformat(requirements().made)
+    assert len({release.name for release in requirements().releases}) == len(requirements().releases) >= 30
+    for release in requirements().releases:
+        Version(release.version)
+        assert all(Requirement(line) for line in release.requires)
 
 
 def test_releases_for_one_torch_are_in_order_and_whole():

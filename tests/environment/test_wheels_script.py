@@ -165,3 +165,23 @@ def test_what_is_written_is_read_by_the_tool(script, tmp_path):
     text = script.written({"made": "2026-01-01", "by": "a test", "projects": {"x": found}, "pinned": {}})
     (release,) = msgspec.json.decode(text, type=Table).projects["x"].releases
     assert len(list(release.cells())) == 2 * 2 * 1 * 2 * 2 - 2 * 1 * 1 * 2
+
+
+def test_the_libraries_in_a_wheel(script, tmp_path):
+    """As bitsandbytes packs them; wheels of two releases, the newest first."""
+    import zipfile
+
+    metadata = "Name: bitsandbytes\nRequires-Dist: {torch}\nRequires-Dist: numpy\nRequires-Python: >=3.9\n"
+    for version, torch, files in (
+        ("0.9.0", "torch", ["cuda118", "cuda118_nocublaslt", "cpu"]),
+        ("0.10.0", "torch<3,>=2.4", ["cuda128", "cuda130", "rocm72", "xpu2025"]),
+    ):
+        with zipfile.ZipFile(tmp_path / f"bitsandbytes-{version}-py3-none-manylinux_2_24_x86_64.whl", "w") as wheel:
+            wheel.writestr(f"bitsandbytes-{version}.dist-info/METADATA", metadata.format(torch=torch))
+            wheel.writestr("bitsandbytes/cextension.py", script.LOOKS_FURTHER if version == "0.10.0" else "")
+            for name in files:
+                wheel.writestr(f"bitsandbytes/libbitsandbytes_{name}.so", "")
+    newest, oldest = script.bundled_project(tmp_path, "https://example.org/x")["releases"]
+    assert (newest["version"], newest["cuda"], newest["rocm"]) == ("0.10.0", ["128", "130"], ["72"])
+    assert (newest["torch"], newest["requires_python"], newest["nearest"]) == ("<3,>=2.4", ">=3.9", True)
+    assert (oldest["torch"], oldest["cuda"], oldest["nearest"]) == ("", ["118"], False)

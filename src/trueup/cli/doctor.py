@@ -24,8 +24,9 @@ SEVERITIES = ("error", "warning", "note")
 @click.option("--python", metavar="PATH", help="Look at the environment of this interpreter.")
 @click.option("--env", "folder", metavar="DIR", help="Look at the environment in this folder.")
 @click.option(
-    "--for", "package", metavar="PACKAGE", help="Say which wheel of PACKAGE fits here, and why not the others."
+    "--for", "package", metavar="PACKAGE", help="Say which wheel of PACKAGE fits here, and what installing it moves."
 )
+@click.option("--online", is_flag=True, help="With --for: let pip ask the package index what PACKAGE requires.")
 @json_option()
 @click.option(
     "--fail-on",
@@ -37,7 +38,13 @@ SEVERITIES = ("error", "warning", "note")
 )
 @format_option()
 def doctor(
-    python: str | None, folder: str | None, package: str | None, json_file: Path | None, least: str, shape: str
+    python: str | None,
+    folder: str | None,
+    package: str | None,
+    online: bool,
+    json_file: Path | None,
+    least: str,
+    shape: str,
 ) -> int:
     """Read an environment and its machine from files alone, and say what will fail or silently do nothing.
 
@@ -50,13 +57,17 @@ def doctor(
       trueup doctor --env .venv --format json
       trueup doctor --for flash-attn
       trueup doctor --for 'flash-attn<2.8'
+      trueup doctor --for vllm --online
 
     \b
-    Exit codes: 0 nothing found, 1 findings or no wheel that fits, 2 wrong usage, 3 trueup itself failed
+    Exit codes: 0 nothing found, 1 findings, or a package that does not fit or would move others, 2 wrong usage,
+    3 trueup itself failed
     """
     if python is not None and folder is not None:
         raise click.UsageError("--python and --env name the same thing; give one of them")
-    diagnosis = redacted(diagnosed(python, folder, package))
+    if online and package is None:
+        raise click.UsageError("--online goes with --for PACKAGE")
+    diagnosis = redacted(diagnosed(python, folder, package, online))
     asked_in_vain = diagnosis.wheels is not None and diagnosis.wheels.verdict != "fits"
     write(printed_on(), presentation(diagnosis, shape))
     if json_file is not None:
@@ -65,7 +76,7 @@ def doctor(
     return FINDINGS if asked_in_vain or any(each.severity in counted for each in diagnosis.findings) else 0
 
 
-def diagnosed(python: str | None, folder: str | None, package: str | None = None) -> Diagnosis:
+def diagnosed(python: str | None, folder: str | None, package: str | None = None, online: bool = False) -> Diagnosis:
     """The facts of the environment that was named, judged; with a package, which of its wheels fits."""
     from trueup import __version__
     from trueup.environment.collecting import collect
@@ -74,7 +85,7 @@ def diagnosed(python: str | None, folder: str | None, package: str | None = None
     from trueup.rules import judge_environment
     from trueup.schema.diagnosis import Diagnosis
 
-    wheels_of = None if package is None else resolver_of(package)
+    wheels_of = None if package is None else resolver_of(package, online)
     host = Host()
     try:
         target = target_of(host, python=python, folder=folder)
@@ -89,16 +100,24 @@ def diagnosed(python: str | None, folder: str | None, package: str | None = None
     )
 
 
-def resolver_of(package: str) -> Callable[[Environment], Resolution]:
+def resolver_of(package: str, online: bool) -> Callable[[Environment], Resolution]:
     """What answers for a package; a name that is not known is said before anything is read."""
+    from trueup.environment.wheels.index import ask
     from trueup.environment.wheels.knowledge import UnknownPackage
-    from trueup.environment.wheels.resolving import resolve, understood
+    from trueup.environment.wheels.resolving import requirement_of, resolve
 
     try:
-        understood(package)
+        requirement_of(package)
     except UnknownPackage as error:
         raise click.UsageError(str(error)) from error
-    return lambda facts: resolve(facts, package)
+
+    def resolved(facts: Environment) -> Resolution:
+        try:
+            return resolve(facts, package, ask if online else None)
+        except UnknownPackage as error:
+            raise click.UsageError(str(error)) from error
+
+    return resolved
 
 
 def presentation(diagnosis: Diagnosis, shape: str) -> str:

@@ -85,6 +85,7 @@ def as_html(diagnosis: Diagnosis) -> str:
         lines=list(environment.lines(diagnosis.facts)),
         notes=list(notes(diagnosis)),
         wheels=diagnosis.wheels,
+        moved=[] if diagnosis.wheels is None else [wheels.move_in_words(move) for move in diagnosis.wheels.moves],
         considered="" if diagnosis.wheels is None else wheels.considered(diagnosis.wheels),
         nearest=[] if diagnosis.wheels is None else wheels.nearest(diagnosis.wheels),
     )

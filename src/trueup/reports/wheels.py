@@ -10,7 +10,7 @@ from rich.text import Text
 from trueup.reports.plain import plain
 from trueup.reports.quantities import count
 from trueup.reports.terminal import labelled
-from trueup.schema.wheels import Candidate, Resolution, Way
+from trueup.schema.wheels import Candidate, Move, Resolution, Way
 
 MOST_NEAREST = 5
 AXES = {
@@ -35,7 +35,10 @@ def print_wheels(console: Console, found: Resolution) -> None:
     for number, way in enumerate(found.ways, 1):
         _print_way(console, way, number if len(found.ways) > 1 else None)
     console.print()
-    labelled(console, "considered", considered(found), 11)
+    for move in found.moves:
+        labelled(console, "moves", move_in_words(move), 11)
+    if found.candidates or found.verdict not in ("fits", "moves"):
+        labelled(console, "considered", considered(found), 11)
     for candidate in nearest(found):
         console.print(Text(f"    {plain(candidate.file)}"), soft_wrap=True)
         for rejection in candidate.rejections:
@@ -64,6 +67,14 @@ def _print_way(console: Console, way: Way, number: int | None) -> None:
         labelled(console, "  cost", way.cost, 9)
     for source in way.sources:
         console.print(Text(f"    see    {plain(source)}"), soft_wrap=True)
+
+
+def move_in_words(move: Move) -> str:
+    """What would be replaced, who asks for it, and what needs it as it is."""
+    needed = "; ".join(move.breaks[:MOST_NEAREST])
+    more = f" and {len(move.breaks) - MOST_NEAREST} more" if len(move.breaks) > MOST_NEAREST else ""
+    breaks = f"; needed as it is by {needed}{more}" if needed else ""
+    return f"{move.package} {move.installed} to {move.package}{move.wanted}: {move.because}{breaks}"
 
 
 def considered(found: Resolution) -> str:

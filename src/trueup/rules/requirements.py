@@ -9,6 +9,7 @@ import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from trueup.environment.markers import markers
 from trueup.schema.environment import Environment, Package
 
 WATCHED = frozenset((
@@ -90,18 +91,3 @@ def _holds(known: Mapping[str, str], comparison: re.Match[str]) -> bool:
         return SpecifierSet(f"{sign}{wanted}").contains(Version(value), prereleases=True)
     except (InvalidSpecifier, InvalidVersion):
         return (value == wanted) == (sign == "==")
-
-
-def markers(environment: Environment) -> dict[str, str]:
-    """The values of environment markers in the environment that is looked at, which is not the one that looks."""
-    known = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "extra": ""}
-    if not (environment.platform or "Linux").startswith("Linux"):
-        known = {"extra": ""}
-    if environment.machine:
-        known["platform_machine"] = environment.machine
-    if environment.python:
-        known["python_full_version"] = environment.python
-        known["python_version"] = ".".join(environment.python.split(".")[:2])
-    if (environment.python_tag or "cp").startswith("cp"):
-        known |= {"implementation_name": "cpython", "platform_python_implementation": "CPython"}
-    return known

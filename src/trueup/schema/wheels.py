@@ -7,8 +7,8 @@ from typing import Literal
 import msgspec
 
 Axis = Literal["python", "torch", "cuda", "abi", "platform", "glibc", "gpu", "broken"]
-Verdict = Literal["fits", "no-wheel", "cannot-run-here", "unknown"]
-WayKind = Literal["wheel", "index", "another-torch", "source", "torch", "hub", "elsewhere"]
+Verdict = Literal["fits", "moves", "no-wheel", "cannot-run-here", "unknown"]
+WayKind = Literal["wheel", "index", "another-torch", "source", "torch", "hub", "elsewhere", "keep", "apart"]
 Evidence = Literal["workflow", "reported"]
 
 
@@ -55,6 +55,19 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
 
 
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """An installed package that an installation would replace."""
+
+    package: str
+    installed: str
+    wanted: str
+    """What is asked for instead: `==2.11.0`."""
+    because: str
+    """Who asks: `vllm 0.31.0 requires torch==2.11.0`."""
+    breaks: tuple[str, ...] = ()
+    """Other installed packages that need the version that is here."""
+
+
 class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one package in one environment."""
 
@@ -67,6 +80,8 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     """What decided, in the terms of the wheels: `python` → `cp312`."""
     chosen: Candidate | None = None
     ways: tuple[Way, ...] = ()
+    moves: tuple[Move, ...] = ()
+    """What an installation of the newest release that was asked for would replace, torch first."""
     candidates: tuple[Candidate, ...] = ()
     """All that were considered, those with the fewest reasons against them first."""
     superseded: int = 0

@@ -11,9 +11,11 @@ from trueup.schema.environment import Environment
 CONDA = re.compile(r"(?:conda|mamba|miniforge)\w*/", re.IGNORECASE)
 
 
-def install(environment: Environment, what: Iterable[str], *, index: str | None = None) -> dict[str, str]:
+def install(
+    environment: Environment, what: Iterable[str], *, index: str | None = None, options: str = ""
+) -> dict[str, str]:
     """Lines that install `what`, each from `index` when one is given."""
-    return _lines(environment, [*what], f" --index-url {index}" if index else "", {})
+    return _lines(environment, [*what], f" {options}" * bool(options) + (f" --index-url {index}" if index else ""), {})
 
 
 def build(environment: Environment, what: str, variables: Mapping[str, str]) -> dict[str, str]:

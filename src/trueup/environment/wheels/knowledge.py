@@ -11,9 +11,9 @@ import msgspec
 
 FACTS = Path(__file__).with_name("data") / "packages.toml"
 
-Kind = Literal["released", "pinned", "source", "pure"]
+Kind = Literal["released", "pinned", "source", "pure", "bundled"]
 """Wheels attached to releases; one torch a release, on torch's own index; no wheels upstream; one wheel for all that is
-compiled on first use."""
+compiled on first use; one wheel that holds a library for each CUDA."""
 
 
 class UnknownPackage(LookupError):

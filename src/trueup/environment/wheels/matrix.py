@@ -88,11 +88,38 @@ class PinnedProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     releases: tuple[PinnedRelease, ...]
 
 
+class BundledRelease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A release whose wheel holds a library for each CUDA."""
+
+    version: str
+    date: str
+    """Of the newest file in the wheel."""
+    file: str
+    platform: str
+    """`manylinux_2_24_x86_64`"""
+    torch: str
+    """`<3,>=2.4`, as its metadata requires; empty for any."""
+    requires_python: str | None
+    cuda: tuple[str, ...]
+    """`128`: the CUDA versions for which there is a library."""
+    rocm: tuple[str, ...]
+    nearest: bool
+    """Whether it takes the nearest library of the same major version where there is none for the CUDA of torch."""
+
+
+class BundledProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    repository: str
+    seen: str
+    releases: tuple[BundledRelease, ...]
+    """The newest first."""
+
+
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     made: str
     by: str
     projects: dict[str, Project]
     pinned: dict[str, PinnedProject] = {}
+    bundled: dict[str, BundledProject] = {}
 
 
 @dataclass(frozen=True)

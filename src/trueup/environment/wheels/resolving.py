@@ -1,7 +1,7 @@
 """`--for PACKAGE`: from an environment to the wheel that fits it, or to the shortest way without one.
 
-Pure: the environment and the tables are all it knows. Nothing is asked of the network, so what is said about an
-address is what the tables say."""
+The environment and the tables are all it knows, unless an `ask` is handed in that reads releases from an index. What is
+said about an address is what the tables say."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from packaging.version import Version
 from trueup.environment.wheels import commands
 from trueup.environment.wheels.alternatives import alternatives
 from trueup.environment.wheels.another_torch import another_torch
+from trueup.environment.wheels.bundled import resolve_bundled
 from trueup.environment.wheels.candidates import newest_of_each, published
+from trueup.environment.wheels.dependencies import Ask, resolve_any, with_moves
 from trueup.environment.wheels.fitting import candidate_of
 from trueup.environment.wheels.here import Here, code_of, here_of, python_of, runs
 from trueup.environment.wheels.knowledge import Known, UnknownPackage, named
@@ -32,9 +34,17 @@ MISLABELLED = (
 )
 
 
-def resolve(environment: Environment, asked: str) -> Resolution:
+def resolve(environment: Environment, asked: str, ask: Ask | None = None) -> Resolution:
     """The answer for a package, which may carry a version: `flash-attn<2.8`. Raises UnknownPackage."""
-    package, known, wanted = understood(asked)
+    requirement = requirement_of(asked)
+    try:
+        package, known = named(requirement.name)
+    except UnknownPackage:
+        return resolve_any(environment, asked, ask)
+    return with_moves(_resolved(environment, asked, package, known, requirement.specifier), environment, ask)
+
+
+def _resolved(environment: Environment, asked: str, package: str, known: Known, wanted: SpecifierSet) -> Resolution:
     here = here_of(environment)
     if known.kind == "pure":
         found = resolve_pure(package, known, environment, here, asked)
@@ -42,19 +52,22 @@ def resolve(environment: Environment, asked: str) -> Resolution:
         found = resolve_pinned(package, known, environment, here, asked, wanted)
     elif known.kind == "source":
         found = resolve_source(package, known, environment, here, asked)
+    elif known.kind == "bundled":
+        found = resolve_bundled(package, known, environment, here, asked, wanted)
     else:
         found = _resolve_released(package, known, environment, here, asked, wanted)
     return found
 
 
-def understood(asked: str) -> tuple[str, Known, SpecifierSet]:
-    """Name, facts and wanted versions out of a requirement."""
+def requirement_of(asked: str) -> Requirement:
+    """Name and wanted versions. Raises UnknownPackage for what is no requirement, or one of a single address."""
     try:
         requirement = Requirement(asked)
     except InvalidRequirement as error:
         raise UnknownPackage(f"{asked!r} is not a package: {str(error).splitlines()[0]}") from error
-    package, known = named(requirement.name)
-    return package, known, requirement.specifier
+    if requirement.url:
+        raise UnknownPackage(f"{asked!r} is an address, and what lies there is not read; give a name and a version")
+    return requirement
 
 
 def _resolve_released(
