@@ -71,7 +71,7 @@ RULE = Rule(
         Remedy(
             id="unfreeze-adapters",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="set requires_grad on the adapter parameters (is_trainable=True when loading), then make the optimizer",
         ),
     ),

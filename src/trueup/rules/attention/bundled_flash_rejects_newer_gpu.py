@@ -110,7 +110,7 @@ RULE = Rule(
         Remedy(
             id="request-sdpa",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how='attn_implementation="sdpa", or switch the package\'s flash operator off',
         ),
     ),

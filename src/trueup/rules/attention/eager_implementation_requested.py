@@ -52,7 +52,7 @@ RULE = Rule(
         Remedy(
             id="request-sdpa",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how='attn_implementation="sdpa" (or a flash implementation), or drop the key',
         ),
     ),

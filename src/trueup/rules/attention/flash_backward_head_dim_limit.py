@@ -42,7 +42,7 @@ RULE = Rule(
         Remedy(
             id="request-sdpa",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how='attn_implementation="sdpa": the memory-efficient kernel has no such limit',
         ),
         Remedy(

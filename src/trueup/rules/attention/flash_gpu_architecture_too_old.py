@@ -64,7 +64,7 @@ RULE = Rule(
         Remedy(
             id="request-sdpa",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how='attn_implementation="sdpa" (its memory-efficient kernel serves these cards), and fp16 instead of bf16',
         ),
         Remedy(

@@ -44,7 +44,7 @@ RULE = Rule(
         Remedy(
             id="no-output-attentions",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="output_attentions=False in configuration and call; a second, eager model where the weights are needed",
         ),
     ),

@@ -81,7 +81,7 @@ RULE = Rule(
         Remedy(
             id="restore-sdpa-switches",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how=(
                 "torch.backends.cuda.enable_flash_sdp(True) (and mem_efficient) after the imports, or "
                 "sdpa_kernel([...])"

@@ -76,7 +76,7 @@ RULE = Rule(
         Remedy(
             id="autocast-without-cache",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="torch.autocast('cuda', torch.bfloat16, cache_enabled=False)",
         ),
     ),

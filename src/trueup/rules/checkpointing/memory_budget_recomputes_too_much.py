@@ -39,6 +39,12 @@ RULE = Rule(
     ),
     remedies=(
         Remedy(
+            id="full-memory-budget",
+            kind="in-process",
+            automatic=True,
+            how="torch._functorch.config.activation_memory_budget = 1.0, its default",
+        ),
+        Remedy(
             id="explicit-checkpointing",
             kind="in-process",
             automatic=False,

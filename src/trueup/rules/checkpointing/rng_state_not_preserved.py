@@ -40,7 +40,7 @@ RULE = Rule(
         Remedy(
             id="preserve-rng-state",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="preserve_rng_state=True where the block is random, or dropout 0",
         ),
     ),

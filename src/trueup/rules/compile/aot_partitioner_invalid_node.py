@@ -20,7 +20,7 @@ RULE = Rule(
         Remedy(
             id="compile-per-block",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="for block in blocks: block.compile(), or compile before get_peft_model",
         ),
         Remedy(

@@ -57,7 +57,7 @@ RULE = Rule(
         Remedy(
             id="compiled-autograd-off",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="torch._dynamo.config.compiled_autograd = False, and no compiled-autograd context",
         ),
     ),

@@ -26,7 +26,7 @@ RULE = Rule(
         Remedy(
             id="compile-per-block",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="for block in blocks: block.compile(), which is safe on either side of the wrapper",
         ),
         Remedy(

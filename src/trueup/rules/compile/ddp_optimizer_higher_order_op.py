@@ -21,7 +21,7 @@ RULE = Rule(
         Remedy(
             id="ddp-optimizer-off",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how='torch._dynamo.config.optimize_ddp = False (one bucket, no overlap), or "python_reducer"',
         ),
     ),

@@ -64,7 +64,7 @@ RULE = Rule(
         Remedy(
             id="compile-per-block",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="activation checkpointing, then block.compile() for each block, then fully_shard",
         ),
         Remedy(

@@ -45,8 +45,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="compile-by-wrapper",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="module = torch.compile(module), or compile a module of your own that contains it",
         ),
     ),

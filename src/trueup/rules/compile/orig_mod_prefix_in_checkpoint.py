@@ -105,8 +105,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="compile-in-place",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="module.compile() instead of module = torch.compile(module), or save the unwrapped module's state_dict",
         ),
         Remedy(

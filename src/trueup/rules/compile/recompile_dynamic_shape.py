@@ -57,8 +57,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="automatic-dynamic-shapes",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="leave dynamic unset in torch.compile, or torch._dynamo.mark_dynamic on the varying dimension",
         ),
         Remedy(

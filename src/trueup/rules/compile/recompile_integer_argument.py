@@ -62,8 +62,8 @@ RULE = Rule(
         ),
         Remedy(
             id="automatic-dynamic-shapes",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="leave dynamic unset or compile with dynamic=True",
         ),
     ),

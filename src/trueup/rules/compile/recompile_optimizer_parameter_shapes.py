@@ -59,7 +59,7 @@ RULE = Rule(
         Remedy(
             id="dynamic-parameter-shapes",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="torch._dynamo.config.force_parameter_static_shapes = False",
         ),
     ),

@@ -61,7 +61,7 @@ RULE = Rule(
         Remedy(
             id="request-sdpa",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how='attn_implementation="sdpa" instead of flex_attention',
         ),
     ),

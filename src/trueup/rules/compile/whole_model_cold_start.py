@@ -46,7 +46,7 @@ RULE = Rule(
         Remedy(
             id="compile-per-block",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="for block in blocks: block.compile(), so that one graph serves all of them",
         ),
     ),

@@ -67,8 +67,8 @@ def _remedies(odd: str, wanted: str) -> tuple[Remedy, ...]:
     return (
         Remedy(
             id="cast-attention-input",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how=f"{odd} = {odd}.to(torch.{wanted}) where {odd} is made, in front of the attention call",
         ),
         *(each for each in RULE.remedies if each.id != "cast-attention-input"),
@@ -86,6 +86,12 @@ RULE = Rule(
         "in float32 on some projections only, a cache or mask made before the cast."
     ),
     remedies=(
+        Remedy(
+            id="cast-attention-input",
+            kind="in-process",
+            automatic=True,
+            how="query, key and mask .to(value.dtype) in front of the attention call",
+        ),
         Remedy(
             id="cast-at-producer",
             kind="code",

@@ -48,7 +48,7 @@ RULE = Rule(
         Remedy(
             id="fp32-master-weights",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="keep parameters in float32 and compute under autocast or FSDP mixed precision",
         ),
         Remedy(

@@ -53,7 +53,7 @@ RULE = Rule(
         Remedy(
             id="fp32-trainable-parameters",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how=(
                 "cast parameters with requires_grad to float32 (peft autocast_adapter_dtype=True), frozen "
                 "ones may stay fp16"

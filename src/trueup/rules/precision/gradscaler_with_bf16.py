@@ -56,6 +56,12 @@ RULE = Rule(
     ),
     remedies=(
         Remedy(
+            id="no-scaler",
+            kind="in-process",
+            automatic=True,
+            how="no GradScaler, or GradScaler(enabled=False), with bf16",
+        ),
+        Remedy(
             id="bf16-without-scaler",
             kind="config-edit",
             automatic=False,

@@ -43,7 +43,7 @@ RULE = Rule(
         Remedy(
             id="ddp-find-unused-parameters",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="DistributedDataParallel(..., find_unused_parameters=True) where the set varies",
         ),
         Remedy(

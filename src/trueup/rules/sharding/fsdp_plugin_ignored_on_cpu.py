@@ -70,7 +70,7 @@ RULE = Rule(
         Remedy(
             id="fully-shard-on-cpu",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how=(
                 "fully_shard on a CPU device mesh with gloo before the optimizer is made, and the model left out of "
                 "prepare"

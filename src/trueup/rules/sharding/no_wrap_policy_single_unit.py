@@ -50,8 +50,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="wrap-blocks",
-            kind="env-var",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how=(
                 "FSDP_AUTO_WRAP_POLICY=TRANSFORMER_BASED_WRAP and FSDP_TRANSFORMER_CLS_TO_WRAP=<block class> "
                 "(accelerate)"

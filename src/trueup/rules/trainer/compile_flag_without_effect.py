@@ -68,7 +68,7 @@ RULE = Rule(
         Remedy(
             id="compile-per-block",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="block.compile() for each block before fully_shard, or the key in the section that the engine reads",
         ),
     ),

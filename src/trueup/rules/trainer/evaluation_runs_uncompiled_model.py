@@ -33,8 +33,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="compile-in-place",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="model.compile() instead of compiled = torch.compile(model): there is one object only",
         ),
     ),

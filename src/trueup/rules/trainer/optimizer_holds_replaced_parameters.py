@@ -47,7 +47,7 @@ RULE = Rule(
         Remedy(
             id="optimizer-after-wrapping",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="make the optimizer after sharding and casting, or bind its parameter groups again",
         ),
     ),

@@ -39,7 +39,7 @@ RULE = Rule(
         Remedy(
             id="add-missing-parameters",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how=(
                 "optimizer.add_param_group for the missing parameters, or requires_grad_(False) if they "
                 "are to stay fixed"

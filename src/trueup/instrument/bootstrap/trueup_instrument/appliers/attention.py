@@ -24,7 +24,7 @@ ALLOWED = {"eager": ("math",), "sdpa": KERNELS}
 
 def attach(switch: Switch) -> None:
     switch.after("torch", lambda torch: _kernels(switch, torch))
-    switch.after("transformers.modeling_utils", lambda module: _models(switch, module.PreTrainedModel))
+    switch.after("transformers.modeling_utils", lambda module: models(switch, module.PreTrainedModel, switch.value))
 
 
 def _kernels(switch: Switch, torch: ModuleType) -> None:
@@ -51,12 +51,12 @@ def _kept(switch: Switch, kernel: str, allowed: bool) -> Callable[[Any], None]:
     return toggle
 
 
-def _models(switch: Switch, kind: Any) -> None:
-    """The methods through which every choice of a model's attention goes, at its making and afterwards."""
+def models(switch: Switch, kind: Any, value: Any) -> None:
+    """Have models take what `value` says: these methods make every choice of a model's attention, also afterwards."""
 
     def choose(arguments: dict[str, Any]) -> None:
         model, name = arguments["self"], list(arguments)[1]
-        arguments[name] = chosen(switch, model, arguments[name])
+        arguments[name] = chosen(switch, model, arguments[name], value)
 
     methods = ("_check_and_adjust_attn_implementation", "get_correct_attn_implementation")
     found = [change_arguments(switch, kind, method, choose) for method in methods]
@@ -64,11 +64,11 @@ def _models(switch: Switch, kind: Any) -> None:
         switch.cannot("this transformers chooses attention by other means", "PreTrainedModel")
 
 
-def chosen(switch: Switch, model: Any, asked: Any) -> Any:
+def chosen(switch: Switch, model: Any, asked: Any, value: Any) -> Any:
     """The implementation that a model gets in place of the one `asked` for."""
-    wanted = "eager" if switch.value == "eager" else "sdpa"
+    wanted = "eager" if value == "eager" else "sdpa"
     name = type(model).__name__
-    if switch.value == "flash" and asked is not None and "flash" in asked:
+    if value == "flash" and asked is not None and "flash" in asked:
         wanted = asked
     if wanted == "sdpa" and not getattr(model, "_supports_sdpa", True):
         switch.cannot("the model has no attention through scaled_dot_product_attention", name)

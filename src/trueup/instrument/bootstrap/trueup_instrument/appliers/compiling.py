@@ -1,0 +1,66 @@
+"""What the appliers do to torch.compile when it is given a module."""
+
+from __future__ import annotations
+
+import sys
+
+from trueup_instrument.appliers.replacing import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from trueup_instrument.appliers.switch import Switch
+
+    Compile = Callable[[Any, dict[str, Any]], Any]
+
+
+def compile_modules(switch: Switch, compile: Compile) -> None:
+    """Have `compile(module, options)` answer each `torch.compile(module, **options)`, unless it gives None."""
+    switch.after("torch", lambda torch: replace(torch, "compile", lambda f: _made(switch, torch, f, compile)))
+
+
+def is_of_torch(module: Any) -> bool:
+    """Whether the module's forward is one of torch.nn itself."""
+    return str(getattr(type(module).forward, "__module__", "")).startswith("torch.nn.")
+
+
+def compile_in_place(module: Any, options: dict[str, Any]) -> None:
+    """`module.compile(**options)`, also for a class of torch.nn, whose frames Dynamo skips unless another is around."""
+    if not is_of_torch(module):
+        module.compile(**options)
+        return
+    torch = sys.modules["torch"]
+    from torch._dynamo.external_utils import wrap_inline
+
+    module._compiled_call_impl = torch.compile(wrap_inline(module._call_impl), **options)
+
+
+def repeated_blocks(model: Any) -> list[Any]:
+    """The members of the lists of modules in which one class comes more than once; those within a block left out."""
+    lists = (sys.modules["torch"].nn.ModuleList, sys.modules["torch"].nn.Sequential)
+    found: list[Any] = []
+    inside: set[int] = set()
+    for module in model.modules():
+        if id(module) in inside or not isinstance(module, lists):
+            continue
+        kinds = [type(child) for child in module]
+        for child in module:
+            if kinds.count(type(child)) > 1 and any(True for _ in child.children()):
+                found.append(child)
+                inside.update(id(inner) for inner in child.modules())
+    return found
+
+
+def _made(switch: Switch, torch: Any, original: Callable[..., Any], compile: Compile) -> Callable[..., Any]:
+    guarded = switch.guarded(compile)
+
+    def torch_compile(model: Any = None, **options: Any) -> Any:
+        if isinstance(model, torch.nn.Module) and not options.get("disable"):
+            done = guarded(model, dict(options))
+            if done is not None:
+                return done
+        return original(model, **options)
+
+    return torch_compile

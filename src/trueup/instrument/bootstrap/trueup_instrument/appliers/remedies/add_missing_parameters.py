@@ -1,0 +1,39 @@
+"""Parameters of a model that get gradients and are in no optimizer join the one that trains the rest of it."""
+
+from __future__ import annotations
+
+from trueup_instrument.appliers.binding import Binding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from trueup_instrument.appliers.switch import Switch
+
+STEPS = 3
+"""Steps of an optimizer before which is looked for missing parameters."""
+
+
+def attach(switch: Switch) -> None:
+    binding = Binding(switch)
+    looked: dict[int, int] = {}
+
+    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+        looked[id(optimizer)] = looked.get(id(optimizer), 0) + 1
+        if looked[id(optimizer)] > STEPS:
+            return
+        held = {id(each) for one in binding.optimizers for group in one.param_groups for each in group["params"]}
+        own = {id(each) for group in optimizer.param_groups for each in group["params"]}
+        for model in binding.models():
+            parameters = list(model.parameters())
+            if not any(id(each) in own for each in parameters):
+                continue
+            missing = [each for each in parameters if each.grad is not None and id(each) not in held]
+            if missing:
+                settings = {name: value for name, value in optimizer.param_groups[-1].items() if name != "params"}
+                settings.pop("param_names", None)
+                optimizer.add_param_group({**settings, "params": missing})
+                switch.changed(f"{len(missing)} parameters added", type(optimizer).__name__)
+
+    hook = switch.guarded(before)
+    switch.after("torch.optim.optimizer", lambda module: module.register_optimizer_step_pre_hook(hook))

@@ -1,0 +1,51 @@
+"""An optimizer updates float32 copies of its low-precision parameters, which are rounded from them after each step."""
+
+from __future__ import annotations
+
+import weakref
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from trueup_instrument.appliers.switch import Switch
+
+LOW = ("torch.bfloat16", "torch.float16")
+
+
+def attach(switch: Switch) -> None:
+    switch.after("torch.optim.optimizer", lambda module: _steps(switch, module))
+
+
+def _steps(switch: Switch, module: Any) -> None:
+    """The hooks around every step of every optimizer; within one the parameter holds its float32 copy."""
+    masters: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+    held: list[tuple[Any, Any, Any]] = []
+    """(parameter, its own data, its own gradient) of the step that runs."""
+
+    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+        held.clear()
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is None or str(parameter.dtype) not in LOW:
+                    continue
+                if parameter not in masters:
+                    masters[parameter] = parameter.detach().float().clone()
+                gradient, parameter.grad = parameter.grad, None
+                held.append((parameter, parameter.data, gradient))
+                parameter.data = masters[parameter]
+                parameter.grad = gradient.float()
+        if held:
+            switch.changed("updates in float32", type(optimizer).__name__)
+
+    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+        for parameter, own, gradient in held:
+            masters[parameter] = parameter.data
+            parameter.grad = None
+            own.copy_(parameter.data)
+            parameter.data = own
+            parameter.grad = gradient
+        held.clear()
+
+    module.register_optimizer_step_pre_hook(before)
+    module.register_optimizer_step_post_hook(after)
