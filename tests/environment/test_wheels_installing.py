@@ -99,8 +99,25 @@ def test_a_package_that_pins_torch_by_the_table():
     line = said.ways[0].commands["pip"]
     assert line.startswith("/env/bin/python -m pip install vllm torch==2.6.0+cu124 ")
     assert said.ways[0].commands["uv"].startswith("uv pip install --python /env/bin/python vllm torch==2.6.0+cu124 ")
-    assert "--no-deps" in said.ways[1].commands["pip"]
+    assert [way.kind for way in said.ways] == ["keep", "apart"], "what is compiled for one torch loads in no other"
     assert f"read from the table of {table().made}, not from the index" in said.notes[0]
+
+
+def test_a_package_that_moves_others_may_be_installed_alone():
+    def pinning(requirements, environment):
+        return (offer("numpy>=2", name="top"),)
+
+    said = resolve_any(environment(), "top", pinning)
+    assert [way.kind for way in said.ways] == ["keep", "keep", "apart"]
+    assert said.ways[1].commands["pip"] == "/env/bin/python -m pip install --no-deps top==1.0"
+
+
+def test_torch_itself_is_not_followed():
+    def asked_once(requirements, environment):
+        assert list(requirements) == ["top"]
+        return (offer("torch==2.9.0", "nvidia-nccl-cu12>=2", "triton>=3", name="top"),)
+
+    assert resolve_any(environment(), "top", asked_once).moves[0].package == "torch"
 
 
 def test_a_package_that_moves_nothing_by_the_table():
@@ -139,7 +156,6 @@ def test_what_the_index_knows_of_dependencies_is_followed_and_the_rest_is_told()
     known = {
         "top": offer("middle", "lost>=1", name="top"),
         "middle": offer("torch>=2.8", name="middle"),
-        "torch": offer(name="torch", version="2.9.0"),
     }
 
     def some(requirements, environment):

@@ -85,7 +85,7 @@ def _followed(
     notes = [f"read from the index: {offers[0].name} {offers[0].version}" if offers else "the index has no release"]
     left_out: set[str] = set()
     for _ in range(ROUNDS):
-        wanted = {name: text for name, text in unread(environment, offers).items() if name not in left_out}
+        wanted = {name: text for name, text in unread(environment, offers).items() if _is_followed(name, left_out)}
         if not wanted:
             break
         offers += _answered(environment, list(wanted.values()), ask)
@@ -94,6 +94,11 @@ def _followed(
     if left_out:
         notes.append(f"what these would move is not known: {_first_of(sorted(left_out))}")
     return offers, tuple(notes)
+
+
+def _is_followed(name: str, left_out: set[str]) -> bool:
+    """torch brings its own CUDA packages and Triton, gigabytes where an index has no separate metadata."""
+    return name not in left_out and name not in ("torch", "triton") and not name.startswith("nvidia-")
 
 
 def _answered(environment: Environment, wanted: list[str], ask: Ask, calls: int = MOST_CALLS) -> tuple[Offer, ...]:
@@ -154,8 +159,10 @@ def _ways(environment: Environment, offer: Offer, moved: tuple[Move, ...]) -> It
             kind="keep",
             title="keep what is here: the resolver takes a release that allows it, or says that there is none",
             commands=commands.install(environment, [offer.name, *pins]),
-            cost=f"not {offer.version}; an older release may lack what you want of it",
+            cost=f"not {offer.version}, and another release may lack what you want of it",
         )
+    if pins and not any(move.package == "torch" and move.wanted.startswith("==") for move in moved):
+        # an exact torch is asked for by what is compiled against it, which does not load in another
         yield Way(
             kind="keep",
             title=f"install {offer.version} alone, and see whether it works with what is here",
