@@ -699,6 +699,24 @@ OTHERS = [
     ),
     named(
         "compile/cache-race-between-ranks",
+        "Triton 3.1 and newer, whose temporary folder is refused to go",
+        "[rank1]: OSError: [Errno 16] Device or resource busy: '/nfs/user/.triton/cache/5EBA/tmp.pid_77_1f0c'",
+        "established",
+    ),
+    named(
+        "compile/cache-race-between-ranks",
+        "a cache folder of its own name",
+        "[rank6]: torch._inductor.exc.InductorError: FileNotFoundError: [Errno 2] No such file or directory: "
+        "'/home/user/triton_cache_255441/E5DA/triton_red_fused_arange_0.hsaco'",
+        "likely",
+    ),
+    negative(
+        "compile/cache-race-between-ranks",
+        "another folder that is not empty",
+        "OSError: [Errno 39] Directory not empty: '/data/checkpoints/tmp'",
+    ),
+    named(
+        "compile/cache-race-between-ranks",
         "half written",
         traceback(
             ("train.py", "model(x)"),

@@ -226,6 +226,19 @@ CASES = (
         error: metadata-generation-failed
         """,
     ),
+    positive(
+        ISOLATION,
+        "pip, whose last line is cut off",
+        """
+          × Getting requirements to build wheel did not run successfully.
+          │ exit code: 1
+          ╰─> [20 lines of output]
+              Traceback (most recent call last):
+                File "<string>", line 19, in <module>
+              ModuleNotFoundError: No module named 'torch'
+              [end of output]
+        """,
+    ),
     negative(
         ISOLATION,
         "a script without torch",

@@ -73,6 +73,13 @@ CASES = (
     ),
     positive(
         ABSENT,
+        "the monitor of the watchdog",
+        "[rank25]:[E ProcessGroupNCCL.cpp:1316] [PG 0 Rank 25] Heartbeat monitor timed out! Process will be terminated after "
+        "dumping debug info. workMetaList_.size()=2",
+        "possible",
+    ),
+    positive(
+        ABSENT,
         "gloo",
         "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv "
         "operation to complete",
@@ -119,6 +126,12 @@ CASES = (
         "the report of c10d names a rank that did not come",
         f"{watchdog(1, 3)}\n{desync_report(BEHIND, '#2 finished ranks:', '  [0] ALLREDUCE', '#3 started ranks:', '  [1] ALLREDUCE')}",
         instead=ABSENT,
+    ),
+    positive(
+        DESYNC,
+        "DeepSpeed compares what the ranks gather",
+        "[rank3]: RuntimeError: disagreement between rank0 and rank3: rank0: [12, 13], rank3: [12, 15]",
+        "established",
     ),
     negative(DESYNC, "one rank alone", watchdog(0, 52), instead=ABSENT),
     negative(DESYNC, "the same collective", f"{watchdog(0, 52)}\n{watchdog(1, 52)}", instead=ABSENT),

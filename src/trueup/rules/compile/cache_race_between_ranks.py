@@ -11,9 +11,17 @@ from trueup.schema.environment import Environment
 from trueup.schema.finding import Confidence, Evidence, Remedy
 from trueup.schema.log import Log
 
-TEMPORARY = r"(?:No such file or directory|FileNotFoundError)[^\n]*\.tmp[._]?(?:pid_)?\d[\w.-]*|\.tmp\.pid_"
-CACHE = r"torchinductor|\.triton/cache|/triton/\w|TRITON_CACHE|torch_compile_cache|unsloth_compiled_cache|fxgraph"
-MISSING = rf"(?:FileNotFoundError|No such file or directory|Stale file handle|Text file busy)[^\n]*(?:{CACHE})"
+TEMPORARY = r"(?:No such file or directory|FileNotFoundError)[^\n]*\.tmp[._]?(?:pid_)?\d[\w.-]*|[./]tmp\.pid_"
+CACHE = (
+    r"torchinductor|\.triton/cache|/triton/\w|(?i:triton_?cache)|torch_compile_cache|unsloth_compiled_cache|fxgraph"
+    r"|/triton_(?:poi|red|per|tem|mm)_fused\w*\.(?:ttir|ttgir|llir|ptx|cubin|hsaco|json)"
+)
+MISSING = (
+    r"(?:FileNotFoundError|No such file or directory|Stale file handle|Text file busy|Device or resource busy"
+    rf"|Directory not empty)[^\n]*(?:{CACHE})"
+)
+"""Triton removes its temporary folder after the file was renamed; file systems of several machines refuse that:
+https://github.com/triton-lang/triton/issues/11512"""
 HALF_WRITTEN = (
     r"JSONDecodeError|Expecting value: line \d|Extra data: line|EOFError: Ran out of input|pickle data was truncated"
     r"|UnpicklingError|file too short|invalid ELF header|SyntaxError"
@@ -27,11 +35,11 @@ def detect_log(log: Log) -> Sighting | None:
     temporary = mention(log, TEMPORARY)
     named = temporary is not None and "tmp.pid_" in temporary.found.group()  # as Triton does
     if temporary is not None and (named or mention(log, CACHE) is not None):
-        return _sighting(log, temporary, "a temporary file of the cache was gone before it was renamed", "established")
+        return _sighting(log, temporary, "a temporary file of the cache was gone or in use", "established")
     missing = mention(log, MISSING)
     if missing is not None:
-        several = len(log.ranks) > 1 or (log.world_size or 0) > 1 or mention(log, RANKS) is not None
-        return _sighting(log, missing, "a file of the cache was gone", "likely" if several else "possible")
+        several = max(log.ranks, default=0) > 0 or (log.world_size or 0) > 1 or mention(log, RANKS) is not None
+        return _sighting(log, missing, "a file of the cache was gone or in use", "likely" if several else "possible")
     for half in mentions(log, HALF_WRITTEN):
         inside = passes(half.failure, "torch/_inductor/", "triton/", "unsloth_compiled_cache/", "torch_compile_cache/")
         if inside is not None or mention_in(half, COMPILES):

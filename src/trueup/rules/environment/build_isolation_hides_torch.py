@@ -5,7 +5,7 @@ from __future__ import annotations
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.environment_facts import install, installed_as, said
 from trueup.rules.extension_facts import broken_extensions
-from trueup.rules.log_facts import is_build, mention, mentions, passes
+from trueup.rules.log_facts import is_build, mention, mentions
 from trueup.rules.log_parts import frames
 from trueup.schema.environment import Environment, Package, Setting
 from trueup.schema.finding import Evidence, Remedy
@@ -25,9 +25,9 @@ def detect_log(log: Log) -> Sighting | None:
     for seen in mentions(log, MISSING):
         shown = any(frames(seen.failure))
         building = is_build(log, seen.failure) if shown else is_build(log) or hint is not None
-        if shown and not building and not passes(seen.failure, "<string>", "/tmp/"):
-            continue
-        if not building and not hint:
+        # pip runs setup.py as a string, and prints its traceback with that one frame
+        as_string = any(frame.file == "<string>" or "/tmp/" in frame.file for frame in frames(seen.failure))
+        if not building and not (as_string and (hint or is_build(log))):
             continue
         package = hint.found["package"] if hint else None
         return Sighting(

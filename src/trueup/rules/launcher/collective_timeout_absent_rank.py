@@ -171,6 +171,11 @@ RULE = Rule(
         LogText(
             text="Connection closed by peer", strength="supporting", versions="gloo", inside=("torch/distributed/",)
         ),
+        LogText(
+            text="Heartbeat monitor timed out! Process will be terminated after dumping debug info",
+            strength="supporting",
+            versions="torch 2.2 to 2.4, in front of the line about its watchdog",
+        ),
         LogText(text="wait timeout after <number>ms, keys:", strength="supporting", versions="torch 2.4 or newer"),
     ),
     from_record=detect,
