@@ -455,6 +455,30 @@ torch._dynamo.exc.FailOnRecompileLimitHit: Hard failure due to fullgraph=True
         "for a reason that no rule knows",
         limit("0/7: ___check_type_id(L['x'], 94)"),
     ),
+    named(
+        "compile/recompile-async-collective-tensor",
+        "the guard of torch 2.13",
+        recompiles(
+            "___check_type_id(x, 94541190161504), type=<class 'torch.distributed._functional_collectives."
+            "AsyncCollectiveTensor'>  # def f(x): return x * 2 + 1  # w/model.py:6 in f (HINT: type AsyncCollectiveTensor)"
+        ),
+        "established",
+    ),
+    named(
+        "compile/recompile-async-collective-tensor",
+        "the other direction, at the limit",
+        limit(
+            "0/0: expected type of 'L['x']' to be a tensor type, ' but found <class 'torch.distributed."
+            "_functional_collectives.AsyncCollectiveTensor'>"
+        ),
+        "established",
+    ),
+    negative(
+        "compile/recompile-async-collective-tensor",
+        "another class of tensor",
+        limit("0/0: ___check_type_id(x, 94541190161504), type=<class 'torch.nn.parameter.Parameter'>"),
+        instead="compile/recompile-limit-reached",
+    ),
     negative("compile/recompile-limit-reached", "before the limit", recompiles(size(256), size(300))),
     named(
         "compile/recompile-shared-code-object",

@@ -6,7 +6,9 @@ import re
 
 from trueup.rules.compilation import effect
 from trueup.rules.definition import Rule, Sighting
+from trueup.rules.recompile_logs import Storm, limits_of, reasons_of
 from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Log
 from trueup.schema.record import Record
 
 PENDING = re.compile(r"\bAsyncCollectiveTensor\b")
@@ -31,6 +33,21 @@ def detect(record: Record) -> Sighting | None:
             for each in seen
         ),
         severity="warning" if limited or count > 1 else "note",
+    )
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """A guard on a type that names the pending tensor, which no other class does."""
+    reasons = tuple(each for each in reasons_of(log) if PENDING.search(each.guard.text))
+    limit = next((each for each in limits_of(log) if each.reason and PENDING.search(each.reason)), None)
+    if limit is None and not reasons:
+        return None
+    found = Storm(log, limit, reasons)
+    return found.sighting(
+        "an input came sometimes as a pending result of a collective, sometimes as a plain tensor",
+        confidence="established",
+        severity=None if found.repeated or found.count > 1 else "note",
+        specificity=1100,
     )
 
 
@@ -61,4 +78,5 @@ RULE = Rule(
     caution="Only with functional collectives (tensor parallelism, DTensor) in the path.",
     explains=("compile/recompile-limit-reached",),
     from_record=detect,
+    from_log=detect_log,
 )
