@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 
 from trueup_instrument import evaluations, frames, modules, operators, recorder
 from trueup_instrument.observers import samples
@@ -138,11 +139,15 @@ class Sample:
     def __init__(self, session: Session, clock: Clock) -> None:
         self.session = session
         self.clock = clock
-        self.live: Sequence[Any] = modules.live_modules()
-        self.roots: Sequence[Any] = modules.roots_of(self.live)
+        live = modules.live_modules()
+        roots = modules.roots_of(live)
+        self._live = [weakref.ref(module) for module in live]
+        self._roots = [weakref.ref(root) for root in roots]
         self.backwards: list[tuple[int, int]] = []
         """(start, end) of each backward pass, nanoseconds."""
-        self.evaluations = evaluations.Evaluations(self.roots)
+        self.recorder = recorder.Recorder()
+        self.recording: bool | None = False
+        self.evaluations = evaluations.Evaluations(roots, self._pause_recording, self._resume_recording)
         self.windows: list[tuple[str, Any]] = []
         for part in samples.PARTS:
             window = self._guard(part.NAME, part.Window)(self)
@@ -157,13 +162,22 @@ class Sample:
                     listeners.setdefault(code, []).append(self._guard(name, listener))
         self.watch = frames.watch(listeners)
         self.watching = self._guard("frames", self.watch.start)()
-        self.recorder = recorder.Recorder()
-        self.recording = self._guard("operators", self.recorder.start)()
         self.ended = False
+        self.recording = self._guard("operators", self.recorder.start)()
         self.thread = threading.get_ident()
         self.started = time.perf_counter()
         self.seconds = 0.0
         self.operators = operators.Operators([])
+
+    @property
+    def live(self) -> Sequence[Any]:
+        """The modules that were there when the sample began and still are: it keeps none alive."""
+        return _still_there(self._live)
+
+    @property
+    def roots(self) -> Sequence[Any]:
+        """Those of `live` that own parameters and are no part of another one."""
+        return _still_there(self._roots)
 
     def is_here(self) -> bool:
         """Whether this is the thread whose step is looked at."""
@@ -179,7 +193,7 @@ class Sample:
     def backward_ended(self, began: int, ended: int) -> None:
         """Gradient accumulation may make a step of hundreds of backward passes: after a few, enough was seen."""
         self.backwards.append((began, ended))
-        self.evaluations.ended(began)
+        self.evaluations.backward_ended(began)
         if len(self.backwards) == BACKWARDS_SEEN:
             self.abandon()
 
@@ -213,7 +227,6 @@ class Sample:
             part = self._guard(name, window.fields)()
             if part is not None:
                 fields.update(part)
-        self.live = self.roots = ()
         return fields
 
     def abandon(self) -> None:
@@ -224,8 +237,22 @@ class Sample:
         if self.recording:
             self._guard("operators", self.recorder.stop)()
 
+    def _pause_recording(self) -> None:
+        """What follows, for as long as it lasts, is to take no memory."""
+        if self.recording and not self.ended:
+            self._guard("operators", self.recorder.pause)()
+
+    def _resume_recording(self, whole: bool) -> None:
+        """Training goes on, or has gone on already: then the record is not whole."""
+        if self.recording and not self.ended:
+            self._guard("operators", self.recorder.resume if whole else self.recorder.give_way)()
+
     def sequence_length(self) -> int | None:
         return self.operators.sequence_length()
 
     def _guard(self, name: str, function: Callable[P, R]) -> Callable[P, R | None]:
         return self.session.guarded(name, function)
+
+
+def _still_there(references: Sequence[weakref.ref[Any]]) -> list[Any]:
+    return [thing for reference in references if (thing := reference()) is not None]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 from trueup_instrument.observers.samples.parameters import local
 
 TYPE_CHECKING = False
@@ -17,11 +19,11 @@ class Written:
     def __init__(self, optimizers: Callable[[], Iterable[Any]]) -> None:
         self._optimizers = optimizers
         """A function that gives the live optimizers."""
-        self._seen: list[tuple[Any, int]] = []
+        self._seen: list[tuple[weakref.ref[Any], int]] = []
 
     def remember(self) -> None:
         """The gradients of a backward pass are there: a write from now on is an optimizer's."""
-        self._seen = [(parameter, version(parameter)) for parameter in self._with_gradient()]
+        self._seen = [(weakref.ref(parameter), version(parameter)) for parameter in self._with_gradient()]
 
     def forget(self) -> None:
         """The writes so far are accounted for."""
@@ -29,7 +31,8 @@ class Written:
 
     def since_remembered(self) -> bool:
         """True when every watched parameter was written to since `remember`."""
-        return bool(self._seen) and all(version(parameter) != seen for parameter, seen in self._seen)
+        watched = [(parameter, seen) for reference, seen in self._seen if (parameter := reference()) is not None]
+        return bool(watched) and all(version(parameter) != seen for parameter, seen in watched)
 
     def _with_gradient(self) -> list[Any]:
         found = []

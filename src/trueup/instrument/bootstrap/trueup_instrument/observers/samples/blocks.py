@@ -108,8 +108,11 @@ class Window:
                 "evaluated_eager": self._evaluated_eager(took_part, status),
                 "regions": sum(regions.values()),
             },
-            "training_mode": all(modules.bare(root).training for root in took_part) if took_part else None,
+            "training_mode": self._all_train(took_part) if took_part else None,
         }
+
+    def _all_train(self, roots: list[Any]) -> bool:
+        return all(plain_attribute(modules.bare(root), "training") is not False for root in roots)
 
     def _evaluated_eager(self, roots: list[Any], status: dict[int, str]) -> int:
         """How many blocks (roots, where there are none) trained compiled and were evaluated as plain Python."""
@@ -147,7 +150,7 @@ class Window:
             "class": modules.class_name(block),
             "status": EAGER if own == COMPILED and plain else own,
             "calls": self.eager.get(id(inner), 0),
-            "training": bool(inner.training),
+            "training": plain_attribute(inner, "training") is not False,
         }
 
     def _outer_eager(self, roots: list[Any], status: dict[int, str]) -> list[str]:

@@ -33,7 +33,7 @@ def describe(session: Session) -> dict[str, Any] | None:
     return {
         "roots": [{"class": modules.class_name(root), "trained": root in roots} for root in every],
         "blocks": {"total": len(blocks), "classes": sorted({modules.class_name(block) for block in blocks})},
-        "training": sum(bool(modules.bare(block).training) for block in blocks),
+        "training": sum(plain_attribute(modules.bare(block), "training") is not False for block in blocks),
         "parameters": _parameters(own),
         "sharding": sharding(roots, own),
         "adapter": _adapter(own, names),
@@ -139,7 +139,8 @@ def _tied(roots: list[Any]) -> dict[str, bool] | None:
             continue
         into, out = inner.get_input_embeddings(), inner.get_output_embeddings()
         if into is not None and out is not None:
-            return {"config": bool(asked), "actual": getattr(into, "weight", 0) is getattr(out, "weight", 1)}
+            weight = plain_attribute(into, "weight")
+            return {"config": bool(asked), "actual": weight is not None and weight is plain_attribute(out, "weight")}
     return None
 
 
