@@ -1,6 +1,6 @@
 """Classes that show as an exception only: the text that names them, and a near one that does not."""
 
-from healthy_record import failed
+from healthy_record import event, failed
 from rule_case import Case, negative, positive
 
 
@@ -56,5 +56,24 @@ CASES = [
         "compile/compiled-autograd-with-fsdp",
         "RuntimeError: Final callbacks can only be installed during backward pass.",
         "RuntimeError: callbacks can only be installed before training",
+    ),
+    positive(
+        "compile/data-parallel-wrapper-order",
+        "prepared twice",
+        {
+            "ranks": [
+                failed("ValueError: FSDP auto wrapping requires modules to not already have FSDP applied but found x")
+            ],
+            "order+": [
+                event("sharding", "FullyShardedDataParallel", "Net"),
+                event("compile", "torch.compile", "Net", around=["FSDP1"]),
+            ],
+        },
+        severity="error",
+    ),
+    negative(
+        "compile/data-parallel-wrapper-order",
+        "compiled inside of DDP, which splits the graph all the same",
+        {"order+": [event("sharding", "DistributedDataParallel", "Net", compiled_inside=True)]},
     ),
 ]
