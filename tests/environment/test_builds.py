@@ -1,61 +1,64 @@
-"""Where compiled packages were built: a small one, compiled by pip here, beside torch as it came from its index."""
+"""Which torch a module was compiled with: real wheels, and a module compiled here as in an isolated build of pip."""
 
 import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
 from compiled import installed_torch
-from hand_made import distribution
+from registry_wheels import unpacked
 
-from trueup.environment.builds import builds
-from trueup.environment.packages import installed
-from trueup.schema.environment import Package
+from trueup.environment.builds import torch_headers
+from trueup.schema.environment import Extension
 
-SETUP = """
-from setuptools import Extension, setup
-setup(name="small-ext", version="1.0", ext_modules=[Extension("small_ext", ["small.c"])])
-"""
 CODE = """
-#include <Python.h>
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "small_ext", 0, -1, 0};
-PyMODINIT_FUNC PyInit_small_ext(void) { return PyModule_Create(&module); }
+#include <torch/headeronly/util/Exception.h>
+#include <c10/util/Exception.h>
+extern "C" void entry(int number) { TORCH_INTERNAL_ASSERT(number); c10::Error gone({__func__, __FILE__, 1}, "x"); }
+#include <c10/util/intrusive_ptr.h>
+struct Counted : c10::intrusive_ptr_target {};
+extern "C" void* counted() { return c10::make_intrusive<Counted>().release(); }
 """
 
 
-@pytest.fixture
-def site(tmp_path) -> Path:
-    """A folder of packages with a package that pip has just compiled."""
-    pytest.importorskip("setuptools")
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "setup.py").write_text(SETUP)
-    (source / "small.c").write_text(CODE)
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+def lacking(file: str) -> Extension:
+    return Extension(file=file, missing_symbols=("x",))
+
+
+@pytest.fixture(scope="module")
+def isolated(tmp_path_factory):
+    """A module compiled with the headers of torch where an isolated build of pip has them."""
+    folder = tmp_path_factory.mktemp("isolated")
+    packages = folder / "pip-build-env-x1_y" / "overlay" / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "torch").symlink_to(installed_torch())
+    (folder / "module.cpp").write_text(CODE)
+    command = ["g++", "-shared", "-fPIC", "-std=c++20", "-O0", f"-I{packages}/torch/include", "-o", "module.so"]
     done = subprocess.run(
-        [*command, "--target", tmp_path / "site", source], capture_output=True, text=True, timeout=200, check=False
+        [*command, "module.cpp"], cwd=folder, capture_output=True, text=True, timeout=300, check=False
     )
-    if "error: command" in done.stderr:
-        pytest.skip("no C compiler here")
+    if "No such file" in done.stderr and "g++" in done.stderr:
+        pytest.skip("no C++ compiler here")
     assert done.returncode == 0, done.stderr
-    return tmp_path / "site"
+    return folder, packages
 
 
-def test_what_was_compiled_here_is_told_from_what_came_from_an_index(site):
-    packages, _ = installed([site, installed_torch().parent])
-    found = builds(["small-ext", "torch", None, "small-ext"], packages)
-    assert list(found) == ["small-ext", "torch"]
-    assert "-linux_" in found["small-ext"]["tag"]
-    assert "manylinux" in found["torch"]["tag"]
-    assert time.time() - 300 < found["small-ext"]["installed_at"] <= time.time() + 1
-    assert found["torch"]["installed_at"] < found["small-ext"]["installed_at"]
+def test_the_folder_of_an_isolated_build(isolated):
+    folder, packages = isolated
+    assert torch_headers([lacking("module.so")], [folder]) == {"module.so": str(packages)}
 
 
-def test_metadata_that_are_gone_or_damaged(tmp_path):
-    info = distribution(tmp_path, "lost", "1.0")
-    (info / "WHEEL").write_bytes(b"\xff\x00Tag\n")
-    packages, _ = installed([tmp_path])
-    assert builds(["lost", "absent"], packages) == {"lost": {"tag": None, "installed_at": None}}
-    gone = {"gone": Package(name="gone", version="1", location=str(tmp_path / "nowhere"))}
-    assert builds(["gone"], gone) == {}
+def test_modules_that_lack_nothing_are_not_searched(isolated):
+    assert torch_headers([Extension(file="module.so")], [isolated[0]]) == {}
+
+
+@pytest.mark.network
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("requirement", ["torchvision==0.19.1", "torchvision==0.24.1"])
+def test_wheels_of_a_publisher_name_another_folder(store, requirement):
+    said = torch_headers([lacking("torchvision/_C.so")], [unpacked(store, requirement)])
+    assert said["torchvision/_C.so"].startswith("/__w/_temp/conda_environment_")
+
+
+@pytest.mark.parametrize("content", [b"", b"no header", b"/torch/include/", b"\xff\0/torch/include/x" + b"\0" * 99])
+def test_files_that_do_not_tell(tmp_path, content):
+    (tmp_path / "module.so").write_bytes(content)
+    assert torch_headers([lacking("module.so"), lacking("gone.so")], [tmp_path]) == {}

@@ -1,45 +1,44 @@
-"""Where the compiled packages of an environment were built, as far as their metadata tell."""
+"""Which torch the compiled modules of an environment were built against: the folder of its headers, as they name it.
+
+Checks of torch that are expanded from its headers keep the path of the header for their message, so that nearly every
+module holds the path of the torch it was compiled with: `/tmp/pip-build-env-x/overlay/lib/python3.11/site-packages`.
+"""
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from trueup.environment.host import names_in, text_of
-from trueup.environment.packages import normalised
-from trueup.schema.environment import Package
+from trueup.schema.environment import Extension
 
-TAG = re.compile(r"^Tag:\s*(\S+)", re.MULTILINE)
+INCLUDE = b"/torch/include/"
+PATH = re.compile(rb"/[\w./+@~-]*\Z")
+LONGEST_PATH = 1024
 
 
-def builds(names: Iterable[str | None], packages: dict[str, Package]) -> dict[str, dict[str, Any]]:
-    """Package → `tag`, the first tag of its wheel, and `installed_at`, seconds since the epoch, each None if unknown.
-
-    A wheel of an index is tagged `manylinux`; `linux_x86_64` is one that was built on a machine of this kind, or that
-    somebody put on a site of his own. An installer writes RECORD last, at the time of the installation.
-    """
+def torch_headers(extensions: Iterable[Extension], search_path: Iterable[Path]) -> dict[str, str]:
+    """Module → the folder of packages whose torch it was compiled with. Only of modules that lack something: the whole
+    file is searched. Those that do not tell are left out."""
+    folders = list(search_path)
     found = {}
-    for name in dict.fromkeys(names):
-        package = packages.get(name or "")
-        info = None if package is None else _info(package)
-        if package is not None and info is not None:
-            tag = TAG.search(text_of(info / "WHEEL") or "")
-            found[package.name] = {"tag": tag[1] if tag else None, "installed_at": _time(info / "RECORD")}
+    for extension in extensions:
+        path = next((folder / extension.file for folder in folders if (folder / extension.file).is_file()), None)
+        if path is not None and extension.missing_symbols:
+            folder = _folder_in(path)
+            if folder is not None:
+                found[extension.file] = folder
     return found
 
 
-def _info(package: Package) -> Path | None:
-    folder = Path(package.location)
-    for name in names_in(folder):
-        if name.endswith(".dist-info") and normalised(name.partition("-")[0]) == package.name:
-            return folder / name
-    return None
-
-
-def _time(path: Path) -> float | None:
+def _folder_in(path: Path) -> str | None:
     try:
-        return path.stat().st_mtime
-    except OSError:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            at = content.find(INCLUDE)
+            if at < 0:
+                return None
+            named = PATH.search(content[max(0, at - LONGEST_PATH) : at])
+    except (OSError, ValueError):  # gone, or empty
         return None
+    return named.group().decode("ascii") if named is not None else None

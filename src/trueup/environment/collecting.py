@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from trueup.environment.builds import builds
+from trueup.environment.builds import torch_headers
 from trueup.environment.extensions import extensions
 from trueup.environment.folders import folders
 from trueup.environment.gpus import newest_cuda, search
@@ -54,7 +54,7 @@ def collect(target: Target, host: Host | None = None) -> Environment:
         torch=None if torch is None else torch_facts(torch),
         packages=packages,
         extensions=modules,
-        builds=builds(("torch", *(each.package for each in modules)), packages),
+        torch_headers=torch_headers(modules, search_path),
         gpus=gpus,
         driver=driver,
         driver_cuda=newest_cuda(driver),

@@ -118,8 +118,8 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     torch: Torch | None = None
     packages: dict[str, Package] = {}
     extensions: tuple[Extension, ...] = ()
-    builds: dict[str, dict[str, Any]] = {}
-    """Package with compiled modules, and torch → `tag` of its wheel and `installed_at`, seconds since the epoch."""
+    torch_headers: dict[str, str] = {}
+    """Compiled module that lacks symbols → the folder of packages whose torch it was compiled with, where it tells."""
     gpus: tuple[Gpu, ...] = ()
     driver: str | None = None
     driver_cuda: str | None = None

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.environment_facts import install, installed_as, said
 from trueup.rules.extension_facts import broken_extensions
 from trueup.rules.log_facts import is_build, mention, mentions
 from trueup.rules.log_parts import frames
-from trueup.schema.environment import Environment, Package, Setting
+from trueup.schema.environment import Environment, Setting
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
 MISSING = (
     r"(?:ModuleNotFoundError|ImportError): No module named (?P<module>torch|packaging|psutil|ninja|wheel)(?![\w.])"
 )
+ISOLATED = re.compile(r"/pip-build-env-\w+/|/builds-v\d+/")
+"""Folders of isolated builds of pip and of uv."""
 IMPORT_TORCH = ("flash-attn",)
 """Packages without wheels on the index, whose `setup.py` imports torch without listing it as a build requirement."""
 HINT = r"hint: [^\n]*?\b(?P<package>[\w.-]+)(?:@(?P<version>[\w.+-]+))? depends on (?P<module>[\w.-]+),? but does"
@@ -52,37 +56,27 @@ def detect_in_environment(environment: Environment) -> Sighting | None:
 
 
 def _built_against_another_torch(environment: Environment) -> Sighting | None:
-    """A module that was built and installed after torch, and that does not fit it: its build saw another torch."""
+    """A module that does not fit torch, and that was compiled with the headers of the torch of an isolated build."""
     torch = environment.packages.get("torch")
-    torch_since = environment.builds.get("torch", {}).get("installed_at")
-    if torch is None or torch_since is None:
-        return None
     for extension, symbols in broken_extensions(environment):
+        headers = environment.torch_headers.get(extension.file, "")
         package = environment.packages.get(extension.package or "")
-        build = environment.builds.get(extension.package or "", {})
-        since = build.get("installed_at")
-        if package is None or not _is_built_here(package, build.get("tag")) or since is None or since <= torch_since:
+        if torch is None or package is None or not ISOLATED.search(headers):
             continue
         name = f"{package.name}=={package.version.partition('+')[0]}"
         options = f"--force-reinstall --no-deps --no-cache-dir --no-build-isolation --no-binary {package.name}"
         return Sighting(
-            message=f"{package.name} was built from source after torch {torch.version} had been installed, and does "
-            "not fit it: the build saw another torch, or an older build came out of the cache.",
+            message=f"{package.name} was compiled in an isolated build, against the torch of that build, and does not "
+            f"fit torch {torch.version}.",
             evidence=(
                 installed_as(torch),
-                Evidence(what=f"tag of the wheel of {package.name}, no index has such wheels", value=build["tag"]),
+                Evidence(what="torch it was compiled with", value=f"{headers}/torch", at=extension.file),
                 Evidence(what="torch releases that its symbols fit", value=extension.built_for_torch or "none"),
                 Evidence(what="missing symbol", value=symbols[0], at=extension.file),
             ),
-            confidence="likely",
             remedies=(install(environment, name, options=options, id="build-without-isolation"),),
         )
     return None
-
-
-def _is_built_here(package: Package, tag: object) -> bool:
-    from_address = (package.origin or "").partition("#")[0].endswith(".whl")
-    return "-linux_" in str(tag) and not from_address and package.installer != "conda"
 
 
 def _will_be_built_in_isolation(environment: Environment) -> Sighting | None:
