@@ -95,11 +95,13 @@ def test_a_note_alone_is_a_finding(note, capsys):
 @pytest.mark.parametrize(("least", "code"), [("note", 1), ("warning", 0), ("error", 0)])
 def test_the_severity_that_fails_can_be_chosen_where_a_note_is_all(note, least, code):
     assert main(["doctor", "--fail-on", least, "--env", str(note)]) == code
+    assert main(["doctor", "--strict", "--env", str(note)]) == 0
 
 
 @pytest.mark.parametrize(("least", "code"), [("note", 1), ("warning", 1), ("error", 0)])
 def test_the_severity_that_fails_can_be_chosen_where_there_is_a_warning(conflict, least, code):
     assert main(["doctor", "--fail-on", least, "--env", str(conflict)]) == code
+    assert main(["doctor", "--strict", "--env", str(conflict)]) == 1
 
 
 @pytest.mark.parametrize(

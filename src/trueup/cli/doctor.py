@@ -36,6 +36,7 @@ SEVERITIES = ("error", "warning", "note")
     show_default=True,
     help="Exit 1 from findings of this severity on.",
 )
+@click.option("--strict", "least", flag_value="warning", help="Exit 1 for a warning or an error: --fail-on warning.")
 @format_option()
 def doctor(
     python: str | None,

@@ -21,8 +21,9 @@ STDIN = "-"
 @click.command(short_help="Find the cause of a failure in a log.")
 @click.argument("log", metavar="FILE|DIR|-")
 @json_option()
+@click.option("--strict", is_flag=True, help="Exit 1 for a warning or an error only, not for a note.")
 @format_option()
-def explain(log: str, json_file: Path | None, shape: str) -> int:
+def explain(log: str, json_file: Path | None, strict: bool, shape: str) -> int:
     """Find the root cause in the output of a failed job, and say what to do.
 
     \b
@@ -50,7 +51,8 @@ def explain(log: str, json_file: Path | None, shape: str) -> int:
     write(printed_on(), presentation(explanation, shape))
     if json_file is not None:
         save(presentation(explanation, "json"), json_file)
-    return FINDINGS if explanation.findings else 0
+    counted = [finding for finding in explanation.findings if not strict or finding.severity != "note"]
+    return FINDINGS if counted else 0
 
 
 def presentation(explanation: Explanation, shape: str) -> str:

@@ -9,6 +9,7 @@ from trueup.remedies.application import Application
 
 APPLICATIONS = (
     Application(remedy="disable-kv-cache", corrects=("attention/packing-leak-mask-or-cache-present",)),
+    Application(remedy="leak-free-packing", corrects=("attention/packing-leak-mask-or-cache-present",)),
     Application(remedy="unset-accelerate-dynamic"),
     Application(remedy="raise-recompile-limit"),
     Application(remedy="unspecialize-module-integers"),

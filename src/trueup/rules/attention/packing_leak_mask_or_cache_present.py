@@ -47,6 +47,12 @@ RULE = Rule(
             id="disable-kv-cache",
             kind="in-process",
             automatic=True,
+            how="model.config.use_cache = False",
+        ),
+        Remedy(
+            id="leak-free-packing",
+            kind="in-process",
+            automatic=True,
             how="model.config.use_cache = False, and no attention_mask from the collator for packed rows",
         ),
         Remedy(
