@@ -34,7 +34,7 @@ def layer_classes(
     wanted = {name.strip().encode(): name for name in names}
     found: dict[str, dict[str, Any]] = {name: {"defined_in": None, "alike": []} for name in names}
     others: set[str] = set()
-    for path in _sources(models, folders, packages, host):
+    for path in _sources(models, folders, packages, host, "".join(names).lower()):
         if not wanted:
             break
         text = _source(path)
@@ -61,9 +61,10 @@ def _key(setting: Setting) -> str:
     return setting.name.rpartition(".")[2]
 
 
-def _sources(models: Path, folders: list[Path], packages: dict[str, Package], host: Host) -> Iterator[Path]:
+def _sources(models: Path, folders: list[Path], packages: dict[str, Package], host: Host, names: str) -> Iterator[Path]:
     """The likely places first: models of transformers, those of the hub, torch, the job's own, other packages."""
-    yield from sorted((models / "models").glob("*/modeling_*.py"))
+    of_models = (models / "models").glob("*/modeling_*.py")
+    yield from sorted(of_models, key=lambda path: (path.parent.name.replace("_", "") not in names, path))
     home = host.expanded(host.variables.get("HF_HOME") or "~/.cache/huggingface")
     yield from _python_files(host.expanded(host.variables.get("HF_MODULES_CACHE") or str(home / "modules")))
     torch = _first(folders, "torch")
