@@ -69,7 +69,7 @@ class Search:
 
     def _keep_if_good(self, new: Sequence[Choice], record: Record) -> None:
         worse = _is_worse(self.record(self.kept), record)
-        left = {finding.rule for finding in record.findings}
+        left = _severe(record)
         for choice in new:
             if worse:
                 self.drop(choice, f"with it the job {worse}")
@@ -108,7 +108,7 @@ def fix(run: Run, limits: Sequence[str] = ()) -> Fixing:
         ),
         dropped=tuple(search.dropped),
         proof=Proof(
-            findings_gone=not after.exit.code and not _rules(search.kept) & {each.rule for each in after.findings},
+            findings_gone=not after.exit.code and not _rules(search.kept) & _severe(after),
             numerics=numbers,
             speed=speed(before, after),
             peak_before_bytes=before.actual.memory.peak_bytes,
@@ -171,6 +171,11 @@ def _is_worse(before: Record, after: Record) -> str:
     if new and not before.exit.code:
         return f"has a new fault ({', '.join(sorted(new))})"
     return ""
+
+
+def _severe(record: Record) -> set[str]:
+    """Rules of the warnings and errors that stand."""
+    return {finding.rule for finding in record.findings if finding.severity in SEVERE}
 
 
 def _rules(choices: Iterable[Choice]) -> set[str]:

@@ -67,8 +67,9 @@ def inject(
     """The environment `base` changed so that the command started with it writes events into `events`.
 
     `variant` adds forced layers, remedies and environment variables; `steps` ends every rank after that many optimizer
-    steps. `bootstrap` is the folder put on PYTHONPATH, by default the one that comes with trueup. Raises RemedyError for
-    remedies that are unknown or exclude each other.
+    steps. `bootstrap` is the folder put on PYTHONPATH, by default the one that comes with trueup.
+
+    Raises RemedyError for remedies that are unknown or exclude each other.
     """
     bootstrap = bootstrap or bootstrap_folder()
     environment = {name: value for name, value in base.items() if name not in OURS}

@@ -13,7 +13,8 @@ def detect(record: Record) -> Sighting | None:
     if not attention.packed or attention.boundaries or not dense:
         return None
     hiding = []
-    if attention.masks.get("all-ones") or attention.given_mask == "all-ones":
+    kept_apart = set(attention.masks) == {"other"}  # what the model made of the mask it was given is a block mask
+    if attention.masks.get("all-ones") or (attention.given_mask == "all-ones" and not kept_apart):
         hiding.append("an all-ones mask")
     if attention.cache:
         hiding.append("a KV cache")

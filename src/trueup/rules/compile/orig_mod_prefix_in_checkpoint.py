@@ -81,8 +81,8 @@ def detect_in_environment(environment: Environment) -> Sighting | None:
     pretrained = [file for file in found if file.rpartition("/")[2].startswith("model")]
     first = (pretrained or list(found))[0]
     return Sighting(
-        message=f"The tensors in {first.rpartition('/')[2]} are named as in a compiled module ({PREFIX}): what loads it "
-        "by the names of the model finds none of them.",
+        message=f"The tensors in {first.rpartition('/')[2]} are named as in a compiled module ({PREFIX}): what loads "
+        "it by the names of the model finds none of them.",
         evidence=tuple(
             Evidence(what="tensor in the file", value=facts["of_compiled_module"], at=file)
             for file, facts in list(found.items())[:5]

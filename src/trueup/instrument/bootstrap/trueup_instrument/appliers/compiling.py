@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     Compile = Callable[[Any, dict[str, Any]], Any]
 
 
-def compile_modules(switch: Switch, compile: Compile) -> None:
-    """Have `compile(module, options)` answer each `torch.compile(module, **options)`, unless it gives None."""
+def compile_modules(switch: Switch, compile: Compile, in_place: bool = False) -> None:
+    """Have `compile(module, options)` answer each `torch.compile(module, **options)`, unless it gives None.
+
+    With `in_place` each `module.compile(**options)`, too.
+    """
     switch.after("torch", lambda torch: replace(torch, "compile", lambda f: _made(switch, torch, f, compile)))
+    if in_place:
+        switch.after("torch", lambda torch: replace(torch.nn.Module, "compile", lambda f: _method(switch, f, compile)))
 
 
 def is_of_torch(module: Any) -> bool:
@@ -64,3 +69,13 @@ def _made(switch: Switch, torch: Any, original: Callable[..., Any], compile: Com
         return original(model, **options)
 
     return torch_compile
+
+
+def _method(switch: Switch, original: Callable[..., Any], compile: Compile) -> Callable[..., Any]:
+    guarded = switch.guarded(compile)
+
+    def module_compile(self: Any, *args: Any, **options: Any) -> None:
+        if args or guarded(self, options) is None:
+            original(self, *args, **options)
+
+    return module_compile

@@ -33,10 +33,16 @@ def _torch(session: Session, say: Announcements, names: list[str], torch: Module
         """`torch.compile(mode=...)` has no target yet: the decorator it returns calls it again, with one."""
         target = args[0] if args else kwargs.get("model")
         if target is not None:
-            _tell(say, names, "torch.compile", target, kwargs, torch)
+            tell("torch.compile", result, target, kwargs)
 
     def compiled_in_place(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
-        _tell(say, names, "Module.compile", args[0], kwargs, torch)
+        tell("Module.compile", args[0], args[0], kwargs)
+
+    def tell(event: str, result: Any, target: Any, options: dict[str, Any]) -> None:
+        if result is target and target.__dict__.get("_compiled_call_impl") is None:  # a remedy compiled its blocks
+            _tell_regions(say, names, target, options, compiled_parts(target))
+        else:
+            _tell(say, names, event, target, options, torch)
 
     def stance(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         asked = args[0] if args else kwargs.get("stance", "default")
@@ -52,12 +58,15 @@ def _accelerate(session: Session, say: Announcements, names: list[str], module: 
 
     def compiled(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         target = args[0] if args else kwargs["module"]
-        number = compiled_parts(result if result is not None else target)
-        _request(say, names, modules.class_name(target), kwargs)
-        say.layer("compile", "compile_regions", modules.class_name(target), compiled=number, **_options(kwargs))
+        _tell_regions(say, names, target, kwargs, compiled_parts(result if result is not None else target))
 
     for name in REGIONAL:
         patching.around(session, NAME, module, name, after=compiled, group=GROUP)
+
+
+def _tell_regions(say: Announcements, names: list[str], target: Any, options: dict[str, Any], number: int) -> None:
+    _request(say, names, modules.class_name(target), options)
+    say.layer("compile", "compile_regions", modules.class_name(target), compiled=number, **_options(options))
 
 
 def _tell(

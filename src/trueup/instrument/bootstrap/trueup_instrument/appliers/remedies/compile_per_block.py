@@ -15,11 +15,10 @@ def attach(switch: Switch) -> None:
     def compile(module: Any, options: dict[str, Any]) -> Any:
         blocks = repeated_blocks(module)
         if not blocks:
-            switch.cannot("the model has no repeated blocks", type(module).__name__)
             return None
         for block in blocks:
             compile_in_place(block, options)
         switch.changed(f"{len(blocks)} blocks compiled in place", type(blocks[0]).__name__)
         return module
 
-    compile_modules(switch, compile)
+    compile_modules(switch, compile, in_place=True)
