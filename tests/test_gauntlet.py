@@ -75,8 +75,18 @@ class Case:
 
 CASES = [Case(path.parent) for path in sorted(FOLDER.glob("*/*/expect.yaml"))]
 PARAMETERS = [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.is_variant else []) for case in CASES]
-QUICK_REPAIRS = {"compile/recompile-kv-cache-in-training"}
-"""Cases that show each way to apply a remedy; `make gauntlet` repairs all that can be."""
+QUICK_REPAIRS = {
+    "adapter/adapters-not-trained",
+    "attention/eager-implementation-requested",
+    "checkpointing/reentrant-variant-used",
+    "compile/in-place-compile-of-builtin-module",
+    "compile/recompile-kv-cache-in-training",
+    "compile/scalar-extraction-graph-break",
+    "precision/gradscaler-with-bf16",
+    "sharding/no-wrap-policy-single-unit",
+    "trainer/optimizer-holds-replaced-parameters",
+}
+"""One of each layer; `make gauntlet` repairs all that can be."""
 REPAIRS = [
     pytest.param(case, id=case.name, marks=[] if case.name in QUICK_REPAIRS else [pytest.mark.slow])
     for case in CASES
@@ -96,7 +106,9 @@ def test_the_fault_is_found(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", PARAMETERS)
 def test_the_mended_job_is_clean(case: Case, tmp_path: Path) -> None:
-    record = case.run(tmp_path, fixed=True)
+    record = case.run(tmp_path / "first", fixed=True)
+    if record["exit"]["reason"] == "timeout":  # gloo's threads can block a program's end: pytorch issue 56297
+        record = case.run(tmp_path / "second", fixed=True)
     assert record["exit"]["code"] == 0
     assert record["steps"]["count"] > 0
     assert [finding for finding in record["findings"] if finding["severity"] != "note"] == []

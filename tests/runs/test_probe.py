@@ -26,6 +26,10 @@ assert os.path.getsize("large.bin") == {large}
 torch.save({{"a": torch.ones(1)}}, "checkpoint.pt")
 save_file({{"a": torch.ones(1)}}, "model.safetensors")
 os.remove("removed.txt")
+os.makedirs("output/checkpoint-1")
+Path("output/checkpoint-1/state.txt").write_text("new")
+torch.save({{"a": torch.ones(1)}}, "output/last.pt")
+os.rename("output/old.txt", "output/older.txt")
 print("wrote", os.environ["WANDB_MODE"], os.environ["MLFLOW_TRACKING_URI"])
 """
 
@@ -37,6 +41,10 @@ def work(tmp_path: Path) -> Path:
     (folder / "inner").mkdir(parents=True)
     (tmp_path / "beside").mkdir()
     (tmp_path / "beside" / "data.txt").write_text("data")
+    (tmp_path / "scratch").mkdir()
+    for name in ("old.txt", "last.pt"):
+        (tmp_path / "scratch" / name).write_text("mine")
+    (folder / "output").symlink_to("../scratch")
     large = COPIED_BYTES + 1
     (folder / "train.py").write_text(WRITES.format(large=large))
     for name in ("small.txt", "removed.txt", "inner/deep.txt"):
@@ -62,12 +70,14 @@ def run_probe(work: Path, *command: str) -> tuple[Record, Probe]:
 
 
 def test_nothing_of_the_users_is_changed(work: Path) -> None:
-    before = state(work)
+    before, beside = state(work), state(work.parent / "scratch")
     record, probe = run_probe(work, sys.executable, "train.py")
     printed = (work / ".trueup" / "probe" / "stdout.txt").read_text()
     assert record.exit.code == 0, (work / ".trueup" / "probe" / "stderr.txt").read_text()
     assert printed.startswith("wrote offline file:///")
     assert state(work) == before
+    assert state(work.parent / "scratch") == beside
+    assert (probe.folder / "output" / "checkpoint-1" / "state.txt").read_text() == "new"
     assert (probe.folder / "new.txt").read_text() == "new"
     assert (probe.folder / "small.txt").read_text() == "theirs"
 

@@ -15,9 +15,11 @@ from pathlib import Path
 
 PROBE = "TRUEUP_PROBE"
 """Tells the instrument the folder of the probe."""
-COPIED_BYTES = 8 << 20
+COPIED_BYTES = 1 << 20
 """A file up to this size is copied, a larger one is a link."""
-ENTRIES = 50_000
+COPIED_TOTAL = 256 << 20
+"""Bytes of all files after which the rest are links, too."""
+ENTRIES = 20_000
 """Files and folders of the working folder beyond which whole folders become links."""
 SKIPPED = frozenset({".trueup", ".git", ".hg", "__pycache__", ".venv", "venv", ".mypy_cache", ".pytest_cache"})
 """Left out, but for virtual environments, which become links: a launch command may name one."""
@@ -49,11 +51,10 @@ def make_probe(source: Path, tree: Path) -> Probe:
     Raises OSError when the disk is full or a folder cannot be read.
     """
     source = source.resolve()
+    copying = _Copying(tree)
     copy = _branches(source, tree)
-    counted = [0]
-    notes: list[str] = []
-    _mirror(source, copy, tree, counted, notes)
-    return Probe(copy, tree, {PROBE: str(tree), **offline(tree / "trackers")}, tuple(notes))
+    copying.mirror(source, copy)
+    return Probe(copy, tree, {PROBE: str(tree), **offline(tree / "trackers")}, tuple(copying.notes))
 
 
 def offline(folder: Path) -> dict[str, str]:
@@ -87,40 +88,47 @@ def _branches(source: Path, tree: Path) -> Path:
     return place
 
 
-def _mirror(source: Path, copy: Path, tree: Path, counted: list[int], notes: list[str]) -> None:
-    for entry in _entries(source):
-        target = copy / entry.name
-        counted[0] += 1
-        if target.is_symlink() or target.exists() or Path(entry.path) == tree:
-            continue
-        try:
-            _copy(entry, target, tree, counted, notes)
-        except OSError as error:
-            if error.errno is not None and error.strerror and isinstance(error, PermissionError):
-                notes.append(f"{entry.path} cannot be read: {error.strerror}")
+class _Copying:
+    """Fills the copy of a folder, and counts what it has cost."""
+
+    def __init__(self, tree: Path) -> None:
+        self.tree = tree
+        self.entries = 0
+        self.copied = 0
+        """Bytes."""
+        self.notes: list[str] = []
+
+    def mirror(self, source: Path, copy: Path) -> None:
+        for entry in _entries(source):
+            target = copy / entry.name
+            self.entries += 1
+            if target.is_symlink() or target.exists() or Path(entry.path) == self.tree:
+                continue
+            try:
+                self._copy(entry, target)
+            except PermissionError as error:
+                self.notes.append(f"{entry.path} cannot be read: {error.strerror}")
+
+    def _copy(self, entry: os.DirEntry[str], target: Path) -> None:
+        kind = entry.stat(follow_symlinks=False)
+        if entry.name in SKIPPED:
+            if "venv" in entry.name:
+                target.symlink_to(entry.path)
+        elif entry.is_symlink():
+            target.symlink_to(os.path.join(os.path.dirname(entry.path), os.readlink(entry.path)))
+        elif stat.S_ISDIR(kind.st_mode):
+            if self.entries > ENTRIES:
+                target.symlink_to(entry.path)
+                self.notes.append(f"{entry.path} is used as it is: the working folder has more than {ENTRIES} files")
             else:
-                raise
-
-
-def _copy(entry: os.DirEntry[str], target: Path, tree: Path, counted: list[int], notes: list[str]) -> None:
-    kind = entry.stat(follow_symlinks=False)
-    if entry.name in SKIPPED:
-        if "venv" in entry.name:
-            target.symlink_to(entry.path)
-    elif entry.is_symlink():
-        target.symlink_to(os.path.join(os.path.dirname(entry.path), os.readlink(entry.path)))
-    elif stat.S_ISDIR(kind.st_mode):
-        if counted[0] > ENTRIES:
-            target.symlink_to(entry.path)
-            notes.append(f"{entry.path} is used as it is: the working folder has more than {ENTRIES} files")
-        else:
-            target.mkdir()
-            _mirror(Path(entry.path), target, tree, counted, notes)
-    elif stat.S_ISREG(kind.st_mode):
-        if kind.st_size <= COPIED_BYTES:
-            shutil.copy2(entry.path, target)
-        else:
-            target.symlink_to(entry.path)
+                target.mkdir()
+                self.mirror(Path(entry.path), target)
+        elif stat.S_ISREG(kind.st_mode):
+            if kind.st_size <= COPIED_BYTES and self.copied <= COPIED_TOTAL:
+                self.copied += kind.st_size
+                shutil.copy2(entry.path, target)
+            else:
+                target.symlink_to(entry.path)
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

@@ -26,44 +26,84 @@ PROBE = "TRUEUP_PROBE"
 WRITING = os.O_WRONLY | os.O_RDWR
 
 
+CHANGING = {"os.mkdir": 1, "os.remove": 1, "os.rename": 2, "os.rmdir": 1, "os.truncate": 1, "shutil.rmtree": 1}
+"""Audit events of calls that change a folder → how many of their first arguments are paths."""
+
+
 def attach(session: Session) -> None:
     folder = os.environ.get(PROBE)
     if not folder:
         return
-    inside = os.path.abspath(folder) + os.sep
+    probe = Probe(folder)
+    sys.addaudithook(probe.heard)
+    session.after_torch(NAME, "torch.serialization", lambda module: _before(session, module, "save", "f", probe.own))
+    session.imports.after(
+        "safetensors.torch",
+        session.guarded(NAME, lambda module: _before(session, module, "save_file", "filename", probe.own)),
+    )
 
-    def own(path: Any, keep: bool) -> None:
-        """Replace a link within the probe by an empty place or, to `keep` what it holds, by a copy."""
-        if not isinstance(path, (str, bytes, os.PathLike)):
+
+class Probe:
+    """The folder that a probe may change."""
+
+    def __init__(self, folder: str) -> None:
+        self._inside = os.path.abspath(folder) + os.sep
+        self._busy = False
+
+    def heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """An audit hook: it is called before the program's own call, which it never hinders."""
+        if self._busy:
             return
-        name = os.path.abspath(os.fsdecode(path))
-        if name.startswith(inside) and os.path.islink(name):
+        self._busy = True
+        try:
+            if event == "open":
+                path, _, flags = arguments
+                if isinstance(flags, int) and flags & WRITING:
+                    self.own(path, keep=not flags & os.O_TRUNC)
+            else:
+                for path in arguments[: CHANGING.get(event, 0)]:
+                    name = self._name(path)
+                    if name is not None:
+                        self._enter(name if event == "shutil.rmtree" else os.path.dirname(name))
+        except OSError:  # then the program's own call fails, or does as it would have
+            pass
+        finally:
+            self._busy = False
+
+    def own(self, path: Any, keep: bool = False) -> None:
+        """Replace a link by an empty place or, to `keep` what it holds, by a copy. Raises OSError."""
+        name = self._name(path)
+        if name is None:
+            return
+        self._enter(os.path.dirname(name))
+        if os.path.islink(name):
             held = os.path.realpath(name)
-            if os.path.isfile(held) and not held.startswith(inside):
+            if os.path.isfile(held) and not held.startswith(self._inside):
                 os.unlink(name)
                 if keep:
                     shutil.copyfile(held, name)
 
-    def opened(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open":
-            path, _, flags = arguments
-            if isinstance(flags, int) and flags & WRITING:
-                try:
-                    own(path, keep=not flags & os.O_TRUNC)
-                except OSError:  # then the program's own open fails, or does as it would have
-                    pass
+    def _name(self, path: Any) -> str | None:
+        if not isinstance(path, (str, bytes, os.PathLike)):
+            return None
+        name = os.path.abspath(os.fsdecode(path))
+        return name if name.startswith(self._inside) else None
 
-    sys.addaudithook(opened)
-    session.after_torch(NAME, "torch.serialization", lambda module: _before(session, module, "save", "f", own))
-    session.imports.after(
-        "safetensors.torch",
-        session.guarded(NAME, lambda module: _before(session, module, "save_file", "filename", own)),
-    )
+    def _enter(self, folder: str) -> None:
+        """Make each link on the way down to `folder` a folder of the probe's own, whose entries are links."""
+        if len(folder) <= len(self._inside):
+            return
+        self._enter(os.path.dirname(folder))
+        if os.path.islink(folder) and os.path.isdir(folder):
+            held = os.path.realpath(folder)
+            if not held.startswith(self._inside):
+                os.unlink(folder)
+                os.mkdir(folder)
+                for name in os.listdir(held):
+                    os.symlink(os.path.join(held, name), os.path.join(folder, name))
 
 
-def _before(session: Session, module: ModuleType, name: str, argument: str, own: Callable[[Any, bool], object]) -> None:
-    """Call `own(path, False)` before each call of `module.name`, which writes the file that `argument` names."""
+def _before(session: Session, module: ModuleType, name: str, argument: str, own: Callable[[Any], object]) -> None:
+    """Call `own(path)` before each call of `module.name`, which writes the file that `argument` names."""
     given = patching.arguments_of(getattr(module, name))
-    patching.around(
-        session, NAME, module, name, before=lambda args, kwargs: own(given(args, kwargs).get(argument), False)
-    )
+    patching.around(session, NAME, module, name, before=lambda args, kwargs: own(given(args, kwargs).get(argument)))
