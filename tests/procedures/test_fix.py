@@ -31,10 +31,20 @@ def runs_of(job: Job) -> tuple[Callable[[Variant], Record], list[tuple[str, ...]
 
 
 def test_a_healthy_job_is_run_once_and_left_as_it_is() -> None:
-    run, made = runs_of(lambda remedies: record(finding("memory/x", "disable-kv-cache", severity="note")))
+    run, made = runs_of(lambda remedies: record(finding("memory/x", "by-hand", severity="note")))
     fixing = fix(run)
     assert made == [()]
     assert (fixing.applied, fixing.dropped, fixing.variant, fixing.recipe) == ((), (), None, ())
+
+
+def test_a_finding_that_falls_to_a_note_is_cured() -> None:
+    def job(remedies: set[str]) -> Record:
+        return record(finding(KV, "disable-kv-cache", severity="note" if remedies else "warning"))
+
+    fixing = fix(runs_of(job)[0])
+    assert [each.remedy for each in fixing.applied] == ["disable-kv-cache"]
+    assert fixing.proof is not None
+    assert fixing.proof.findings_gone
 
 
 def test_a_remedy_that_cures_is_applied_and_proved() -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from trueup.procedures import numerics
 from trueup.procedures.speed import speed
-from trueup.remedies.choice import SEVERE, Choice, next_choices
+from trueup.remedies.choice import SEVERITIES, Choice, next_choices
 from trueup.remedies.registry import application
 from trueup.schema.finding import Finding
 from trueup.schema.fixing import Applied, Dropped, Fixing, Numerics, Proof, Step
@@ -69,7 +69,7 @@ class Search:
 
     def _keep_if_good(self, new: Sequence[Choice], record: Record) -> None:
         worse = _is_worse(self.record(self.kept), record)
-        left = _severe(record)
+        left = self.left(new, record)
         for choice in new:
             if worse:
                 self.drop(choice, f"with it the job {worse}")
@@ -77,6 +77,15 @@ class Search:
                 self.drop(choice, "the finding stands with it")
             else:
                 self.kept = (*self.kept, choice)
+
+    def left(self, choices: Sequence[Choice], record: Record) -> set[str]:
+        """The rules of `choices` that stand in `record` as severely as they did before any remedy."""
+        severity = {finding.rule: SEVERITIES.index(finding.severity) for finding in record.findings}
+        return {
+            choice.rule
+            for choice in choices
+            if severity.get(choice.rule, -1) >= SEVERITIES.index(self.seen[choice.rule].severity)
+        }
 
     def drop(self, choice: Choice, why: str) -> None:
         self.kept = tuple(each for each in self.kept if each.remedy != choice.remedy)
@@ -108,7 +117,7 @@ def fix(run: Run, limits: Sequence[str] = ()) -> Fixing:
         ),
         dropped=tuple(search.dropped),
         proof=Proof(
-            findings_gone=not after.exit.code and not _rules(search.kept) & _severe(after),
+            findings_gone=not after.exit.code and not search.left(search.kept, after),
             numerics=numbers,
             speed=speed(before, after),
             peak_before_bytes=before.actual.memory.peak_bytes,
@@ -173,19 +182,10 @@ def _is_worse(before: Record, after: Record) -> str:
     return ""
 
 
-def _severe(record: Record) -> set[str]:
-    """Rules of the warnings and errors that stand."""
-    return {finding.rule for finding in record.findings if finding.severity in SEVERE}
-
-
-def _rules(choices: Iterable[Choice]) -> set[str]:
-    return {choice.rule for choice in choices}
-
-
 def _recipe(search: Search, last: Record) -> tuple[Step, ...]:
     """The permanent change for each finding: those that were cured first, then what is left to a person."""
     cured = [_step(search.seen[choice.rule], choice.remedy) for choice in search.kept]
-    left = [finding for finding in last.findings if finding.severity in SEVERE and not finding.follows]
+    left = [finding for finding in last.findings if finding.severity != "note" and not finding.follows]
     return (*cured, *(_step(finding, None) for finding in left if finding.remedies))
 
 

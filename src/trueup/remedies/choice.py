@@ -9,7 +9,7 @@ import msgspec
 from trueup.remedies.registry import application, is_known
 from trueup.schema.finding import Finding
 
-SEVERE = ("error", "warning")
+SEVERITIES = ("note", "warning", "error")
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -20,11 +20,11 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 def choices(findings: Iterable[Finding]) -> tuple[Choice, ...]:
-    """Every remedy that can be applied for a warning or an error, the first of each finding before its alternatives."""
+    """Every remedy that can be applied, the first of each finding before its alternatives, worse findings first."""
     return tuple(
         Choice(finding.rule, remedy.id)
-        for finding in findings
-        if finding.severity in SEVERE and finding.confidence != "possible"
+        for finding in sorted(findings, key=lambda finding: -SEVERITIES.index(finding.severity))
+        if finding.confidence != "possible"
         for remedy in finding.remedies
         if remedy.automatic and is_known(remedy.id)
     )

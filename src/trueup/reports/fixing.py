@@ -12,9 +12,8 @@ from trueup.reports.html import template
 from trueup.reports.plain import plain
 from trueup.reports.quantities import count, seconds, size
 from trueup.reports.terminal import console_of, labelled, printed
-from trueup.reports.verdict import exit_in_words, verdict
+from trueup.reports.verdict import verdict
 from trueup.schema.fixing import Fixing, Proof, Speed
-from trueup.schema.record import Record
 
 
 def as_text(fixing: Fixing, *, width: int = 100, colour: bool = False, variant: str | None = None) -> str:
@@ -22,9 +21,9 @@ def as_text(fixing: Fixing, *, width: int = 100, colour: bool = False, variant: 
     console = console_of(width, colour)
     console.print(Text(f"trueup fix: {headline(fixing)}", style="bold"), soft_wrap=True)
     console.print()
-    labelled(console, "was", _state(fixing.before), 9)
+    labelled(console, "was", verdict(fixing.before), 9)
     if fixing.after is not None:
-        labelled(console, "is", _state(fixing.after), 9)
+        labelled(console, "is", verdict(fixing.after), 9)
     for label, text in facts(fixing):
         labelled(console, label, text, 9)
     _print_recipe(console, fixing)
@@ -51,8 +50,8 @@ def as_html(fixing: Fixing) -> str:
     return template("fixing.html.j2").render(
         version=__version__,
         verdict=headline(fixing),
-        before=_state(fixing.before),
-        after=_state(fixing.after) if fixing.after is not None else None,
+        before=verdict(fixing.before),
+        after=verdict(fixing.after) if fixing.after is not None else None,
         facts=facts(fixing),
         recipe=fixing.recipe,
         notes=fixing.notes,
@@ -87,10 +86,6 @@ def facts(fixing: Fixing) -> list[tuple[str, str]]:
             told.append(("memory", f"peak {size(proof.peak_before_bytes)}, now {size(proof.peak_after_bytes)}"))
     told.append(("probes", count(fixing.probes, "run")))
     return told
-
-
-def _state(record: Record) -> str:
-    return "; ".join(part for part in (exit_in_words(record), verdict(record)) if part)
 
 
 def _faster(speed: Speed) -> str | None:

@@ -19,7 +19,8 @@ def attach(switch: Switch) -> None:
 
 def _steps(switch: Switch, module: Any) -> None:
     """The hooks around every step of every optimizer; within one the parameter holds its float32 copy."""
-    masters: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+    masters: dict[int, Any] = {}
+    """id(parameter) → its float32 copy, which goes when the parameter does."""
     held: list[tuple[Any, Any, Any]] = []
     """(parameter, its own data, its own gradient) of the step that runs."""
 
@@ -29,18 +30,19 @@ def _steps(switch: Switch, module: Any) -> None:
             for parameter in group["params"]:
                 if parameter.grad is None or str(parameter.dtype) not in LOW:
                     continue
-                if parameter not in masters:
-                    masters[parameter] = parameter.detach().float().clone()
+                if id(parameter) not in masters:
+                    masters[id(parameter)] = parameter.detach().float().clone()
+                    weakref.finalize(parameter, masters.pop, id(parameter), None)
                 gradient, parameter.grad = parameter.grad, None
                 held.append((parameter, parameter.data, gradient))
-                parameter.data = masters[parameter]
+                parameter.data = masters[id(parameter)]
                 parameter.grad = gradient.float()
         if held:
             switch.changed("updates in float32", type(optimizer).__name__)
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         for parameter, own, gradient in held:
-            masters[parameter] = parameter.data
+            masters[id(parameter)] = parameter.data
             parameter.grad = None
             own.copy_(parameter.data)
             parameter.data = own
