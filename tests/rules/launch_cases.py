@@ -37,6 +37,12 @@ def scaled(dtype, **rest):
     return {"settings": settings, "packages": {"peft": ..., "transformers": library}}
 
 
+def regional(release, version="2", **values):
+    """FSDP and compile per block with this release of accelerate."""
+    settings = accelerate(**FSDP, **COMPILE, fsdp_config__fsdp_version=version, **values)
+    return {"settings": settings, "packages": {"accelerate": package("accelerate", release)}}
+
+
 CONFIG = "/job/config.json"
 LLAMA = "/env/lib/python3.11/site-packages/transformers/models/llama/modeling_llama.py"
 IN_8_BIT = {"quantization_config__load_in_8bit": "true"}
@@ -157,6 +163,33 @@ CASES = [
         "compile/pybind-kernel-graph-break",
         "an old flash-attn and no compile",
         {"packages": {"flash-attn": {"version": "2.6.3"}}},
+    ),
+    positive(
+        "compile/regional-compile-bypasses-fsdp-hooks",
+        "as the wizard writes it",
+        regional("1.13.0", dynamo_config__dynamo_use_regional_compilation="true"),
+        confidence="likely",
+    ),
+    positive(
+        "compile/regional-compile-bypasses-fsdp-hooks",
+        "as the plugin reads it",
+        regional("1.13.0", dynamo_config__use_regional_compilation="true"),
+        confidence="likely",
+    ),
+    negative(
+        "compile/regional-compile-bypasses-fsdp-hooks",
+        "accelerate 1.15 compiles in place",
+        regional("1.15.0", dynamo_config__dynamo_use_regional_compilation="true"),
+    ),
+    negative(
+        "compile/regional-compile-bypasses-fsdp-hooks",
+        "the whole model is compiled",
+        regional("1.13.0", dynamo_config__dynamo_use_regional_compilation="false"),
+    ),
+    negative(
+        "compile/regional-compile-bypasses-fsdp-hooks",
+        "FSDP1",
+        regional("1.13.0", version="1", dynamo_config__dynamo_use_regional_compilation="true"),
     ),
     positive(
         "compile/fsdp1-flattened-parameters",

@@ -9,6 +9,7 @@ import memory_cases
 import precision_cases
 import pytest
 import recompile_cases
+import release_cases
 import trainer_cases
 from healthy_record import record
 
@@ -24,6 +25,7 @@ MODULES = (
     precision_cases,
     launcher_cases,
     memory_cases,
+    release_cases,
 )
 CASES = [case for module in MODULES for case in module.CASES]
 POSITIVE = {case.rule for case in CASES if case.fires and case.fires[0].endswith(" " + case.rule)}

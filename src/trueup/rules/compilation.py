@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from trueup.rules.facts import applied, asked, is_on, percent, switched, trained
+from trueup.rules.facts import applied, asked, is_on, percent, switched, trained, variable
 from trueup.rules.guards import Storm
 from trueup.schema.finding import Evidence
 from trueup.schema.record import Applied, Compile, Record
 
 FLAGS = ("torch_compile", "dynamo_backend", "use_torch_compile", "regional")
 """Settings of trainers that ask for compilation of the model."""
+
+CONFIG = ("disable", "suppress_errors")
+SWITCHES = ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE")
 
 
 def compile_calls(record: Record) -> tuple[Applied, ...]:
@@ -33,6 +36,19 @@ def flags_on(record: Record) -> tuple[str, ...]:
 def compile_asked(record: Record) -> bool:
     """True when code or configuration asked for the model or its blocks to be compiled, and the run left it on."""
     return not switched(record, "compile") and bool(compile_calls(record) or flags_on(record))
+
+
+def switched_off(record: Record) -> tuple[str, ...]:
+    """What the job itself says to keep compilation off, or to pass over its failures."""
+    variables = [f"{name}={value}" for name in SWITCHES if (value := variable(record, name)) not in (None, "", "0")]
+    stances = [f"set_stance({each.detail.get('stance')!r})" for each in applied(record, "set_stance")]
+    settings = [
+        f"torch._dynamo.config.{name}=True"
+        for each in applied(record, "dynamo.config")
+        for name in CONFIG
+        if each.detail.get(name)
+    ]
+    return (*variables, *stances, *settings)
 
 
 def nothing_compiled(record: Record) -> bool:

@@ -14,6 +14,7 @@ from trueup.schema.finding import Evidence, Remedy
 VARIABLES = {
     "dynamo_backend": "ACCELERATE_DYNAMO_BACKEND",
     "dynamo_use_dynamic": "ACCELERATE_DYNAMO_USE_DYNAMIC",
+    "dynamo_use_regional_compilation": "ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION",
     "mixed_precision": "ACCELERATE_MIXED_PRECISION",
     "use_cpu": "ACCELERATE_USE_CPU",
 }

@@ -80,6 +80,7 @@ def test_fsdp1_is_one_event_with_its_units(rank):
     assert (old["detail"]["sharding_strategy"], old["detail"]["use_orig_params"]) == ("SHARD_GRAD_OP", True)
     assert old["detail"]["mixed_precision"] == {"param": "bfloat16", "reduce": None, "buffer": None}
     assert old["detail"]["auto_wrap_policy"] is True
+    assert (old["detail"]["ignored_modules"], old["detail"]["ignored_parameters"]) == (1, 2)
 
 
 def test_tensor_parallel_plan_is_one_event(rank):

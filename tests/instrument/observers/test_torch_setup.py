@@ -78,12 +78,19 @@ def test_requests_for_compile_name_every_target(job):
 
 
 def test_checkpoint_wrapping_counts_the_blocks(job):
-    single = job.layer("checkpoint_wrapper")
+    single, _ = job.layers("checkpoint_wrapper")
     assert (single["module"], single["at"]) == ("Block", line_of(JOB, "checkpoint wrapper"))
     assert (single["detail"]["count"], single["detail"]["reentrant"]) == (1, False)
     applied = job.layer("apply_activation_checkpointing")
     assert (applied["module"], applied["detail"]["count"]) == ("Model", 6)
     assert job.requests("checkpointing", "enabled")[0] == (True, "checkpoint_wrapper")
+
+
+def test_selective_checkpointing_is_told_by_its_contexts(job):
+    full, selective = job.layers("checkpoint_wrapper")
+    assert selective["at"] == line_of(JOB, "selective checkpoint")
+    assert (full["detail"]["selective"], full["detail"]["compiled_inside"]) == (False, False)
+    assert (selective["detail"]["selective"], selective["detail"]["compiled_inside"]) == (True, True)
 
 
 def test_only_moves_that_change_something_are_events(job):

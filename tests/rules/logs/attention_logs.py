@@ -6,6 +6,7 @@ from traces import named, traceback
 
 SITE = "/opt/conda/lib/python3.11/site-packages"
 SDPA = f"{SITE}/transformers/integrations/sdpa_attention.py"
+HELPER = f"{SITE}/transformers/modeling_flash_attention_utils.py"
 CALL = "attn_output = torch.nn.functional.scaled_dot_product_attention("
 
 CASES = [
@@ -344,5 +345,60 @@ CASES = [
         "attention/packing-without-varlen-attention",
         "another argument",
         "TypeError: LlamaModel.forward() got an unexpected keyword argument 'labels'",
+    ),
+    named(
+        "attention/cu-seqlens-inferred-wrongly",
+        "transformers 4.54.1, a chunk that starts at 3",  # the message is that of the helper itself, called on a CPU
+        traceback(
+            ("train.py", "outputs = model(input_ids, position_ids=position_ids)"),
+            (HELPER, "q, k, v, idx, (cu_q, cu_k), (mq, mk) = _prepare_from_posids("),
+            (HELPER, "max_length = cu_seq_lens.diff().max().item()"),
+            error="RuntimeError: max(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.",
+        ),
+    ),
+    named(
+        "attention/cu-seqlens-inferred-wrongly",
+        "three axes",  # frames as in transformers#44643 and ms-swift#8426
+        traceback(
+            ("train.py", "trainer.train()"),
+            (
+                f"{SITE}/transformers/models/qwen3_5/modeling_qwen3_5.py",
+                "attn_output, attn_weights = attention_interface(",
+            ),
+            (HELPER, "out = flash_varlen_fn("),
+            (
+                f"{SITE}/flash_attn/flash_attn_interface.py",
+                "out, softmax_lse, S_dmask, rng_state = flash_attn_gpu.varlen_fwd(",
+            ),
+            error="torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
+        ),
+        "likely",
+    ),
+    named(
+        "attention/cu-seqlens-inferred-wrongly",
+        "an ordinary model, reported where the helper looks at a value",  # as in starVLA#172
+        traceback(
+            ("train.py", "trainer.train()"),
+            (HELPER, "elif is_fa_with_varlen_kwargs or is_fa_with_position_ids:"),
+            error="RuntimeError: CUDA error: an illegal memory access was encountered",
+        ),
+        "possible",
+    ),
+    negative(
+        "attention/cu-seqlens-inferred-wrongly",
+        "boundaries out of a padding mask",
+        traceback(
+            ("train.py", "trainer.train()"),
+            (HELPER, "out_unpad = flash_varlen_fn("),
+            error="RuntimeError: CUDA error: an illegal memory access was encountered",
+        ),
+    ),
+    negative(
+        "attention/cu-seqlens-inferred-wrongly",
+        "an empty tensor of the job's own",
+        traceback(
+            ("train.py", "print(lengths.max())"),
+            error="RuntimeError: max(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.",
+        ),
     ),
 ]

@@ -5,6 +5,8 @@ from text_case import negative
 from traces import named, traceback
 
 SITE = "/opt/conda/lib/python3.11/site-packages"
+LLAMA = f"{SITE}/transformers/models/llama/modeling_llama.py"
+WRAPPED = f"{SITE}/accelerate/utils/operations.py"
 LINEAR = (f"{SITE}/torch/nn/modules/linear.py", "return F.linear(input, self.weight, self.bias)")
 
 CASES = [
@@ -248,5 +250,84 @@ CASES = [
             (f"{SITE}/peft/tuners/lora/layer.py", "result = self.base_layer(x, *args, **kwargs)"),
             error="RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 16x8)",
         ),
+    ),
+    named(
+        "precision/fsdp-buffer-dtype-rotary-embedding",
+        "Llama 2 under FSDP1",  # message and frames as in pytorch#108211
+        traceback(
+            ("train.py", "loss = model(**batch).loss"),
+            (
+                f"{SITE}/torch/distributed/fsdp/fully_sharded_data_parallel.py",
+                "output = self._fsdp_wrapped_module(*args, **kwargs)",
+            ),
+            (LLAMA, "cos, sin = self.rotary_emb(value_states, seq_len=kv_seq_len)"),
+            (LLAMA, "self.cos_cached[:, :, :seq_len, ...].to(dtype=x.dtype),"),
+            (f"{SITE}/torch/_subclasses/meta_utils.py", 'assert a == b, f"{a} != {b}"'),
+            error="AssertionError: torch.float32 != torch.bfloat16",
+        ),
+        "likely",
+    ),
+    negative(
+        "precision/fsdp-buffer-dtype-rotary-embedding",
+        "another buffer",
+        traceback(
+            ("train.py", "loss = model(**batch).loss"),
+            (LLAMA, "hidden_states = self.scale * hidden_states"),
+            (f"{SITE}/torch/_subclasses/meta_utils.py", 'assert a == b, f"{a} != {b}"'),
+            error="AssertionError: torch.float32 != torch.bfloat16",
+        ),
+    ),
+    negative(
+        "precision/fsdp-buffer-dtype-rotary-embedding",
+        "a test of the job's own",
+        traceback(
+            ("train.py", "assert rotary.dtype == x.dtype"),
+            error="AssertionError: torch.float32 != torch.bfloat16",
+        ),
+    ),
+    named(
+        "precision/accelerate-fp32-output-wrapper",
+        "generate() after training",  # frames of accelerate as in pytorch#111317, the message is flash-attn's own check
+        traceback(
+            ("train.py", "print(model.generate(**prompt))"),
+            (f"{SITE}/transformers/generation/utils.py", "outputs = self("),
+            (WRAPPED, "return model_forward(*args, **kwargs)"),
+            (WRAPPED, "return convert_to_fp32(self.model_forward(*args, **kwargs))"),
+            (LLAMA, "attn_output = self._flash_attention_forward("),
+            (
+                f"{SITE}/flash_attn/flash_attn_interface.py",
+                "out, q, k, v, out_padded, softmax_lse, S_dmask, rng_state = flash_attn_cuda.fwd(",
+            ),
+            error="RuntimeError: query and key must have the same dtype",
+        ),
+        "likely",
+    ),
+    negative(
+        "precision/accelerate-fp32-output-wrapper",
+        "in training",
+        traceback(
+            ("train.py", "loss = model(**batch).loss"),
+            (WRAPPED, "return convert_to_fp32(self.model_forward(*args, **kwargs))"),
+            (
+                f"{SITE}/flash_attn/flash_attn_interface.py",
+                "out, q, k, v, out_padded, softmax_lse, S_dmask, rng_state = flash_attn_cuda.fwd(",
+            ),
+            error="RuntimeError: query and key must have the same dtype",
+        ),
+        "precision/attention-input-dtype-mismatch",
+    ),
+    negative(
+        "precision/accelerate-fp32-output-wrapper",
+        "generation without accelerate",
+        traceback(
+            ("train.py", "print(model.generate(**prompt))"),
+            (f"{SITE}/transformers/generation/utils.py", "outputs = self("),
+            (
+                f"{SITE}/flash_attn/flash_attn_interface.py",
+                "out, q, k, v, out_padded, softmax_lse, S_dmask, rng_state = flash_attn_cuda.fwd(",
+            ),
+            error="RuntimeError: query and key must have the same dtype",
+        ),
+        "precision/attention-input-dtype-mismatch",
     ),
 ]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from trueup.rules.compilation import compile_asked, compile_calls, coverage, flags_on, nothing_compiled
+from trueup.rules.compilation import (
+    compile_asked,
+    compile_calls,
+    coverage,
+    flags_on,
+    nothing_compiled,
+    switched_off,
+)
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import applied, listed, places, variable
+from trueup.rules.facts import listed, places
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
-
-CONFIG = ("disable", "suppress_errors")
-SWITCHES = ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE")
 
 
 def detect(record: Record) -> Sighting | None:
@@ -17,14 +21,7 @@ def detect(record: Record) -> Sighting | None:
         return None
     compile = record.actual.compile
     calls = compile_calls(record)
-    off = [f"{name}={value}" for name in SWITCHES if (value := variable(record, name)) not in (None, "", "0")]
-    off += [f"set_stance({each.detail.get('stance')!r})" for each in applied(record, "set_stance")]
-    off += [
-        f"torch._dynamo.config.{name}=True"
-        for each in applied(record, "dynamo.config")
-        for name in CONFIG
-        if each.detail.get(name)
-    ]
+    off = switched_off(record)
     earlier = [sample for sample in record.samples if (sample.fraction or 0.0) > 0.0 and not sample.compiled_during]
     another = bool(earlier) and not compile.limits and not compile.holders
     what = f"{len(calls)} compile calls" if calls else listed(flags_on(record))

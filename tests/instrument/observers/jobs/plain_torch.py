@@ -1,11 +1,14 @@
 """Sets up a training job with torch alone, each layer once. `# at:` marks the lines that the events must name."""
 
+from functools import partial
+
 import torch
 from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
     apply_activation_checkpointing,
     checkpoint_wrapper,
 )
+from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
 
 class Block(nn.Module):
@@ -78,6 +81,8 @@ for _ in range(60):
 # -- checkpointing
 
 wrapped = checkpoint_wrapper(Block())  # at: checkpoint wrapper
+policy = partial(create_selective_checkpoint_contexts, [torch.ops.aten.mm.default])
+checkpoint_wrapper(per_block.blocks[0], context_fn=policy)  # at: selective checkpoint
 apply_activation_checkpointing(model, check_fn=lambda part: isinstance(part, Block))
 again = torch.compile(model, backend="eager")
 

@@ -63,12 +63,14 @@ whole = torch.compile(sharded, backend="eager")  # at: compile around FSDP2
 for _ in range(60):
     fully_shard(nn.Linear(2, 2), mesh=mesh)
 
+partly = Model()
 old = FullyShardedDataParallel(  # at: fsdp1
-    Model(),
+    partly,
     sharding_strategy=ShardingStrategy.SHARD_GRAD_OP,
     auto_wrap_policy=ModuleWrapPolicy({Block}),
     mixed_precision=MixedPrecision(param_dtype=torch.bfloat16),
     use_orig_params=True,
+    ignored_modules=[partly.head],
     device_id=torch.device("cpu"),
 )
 

@@ -32,13 +32,14 @@ def attach(session: Session) -> None:
 def _wrapping(session: Session, say: Announcements, module: ModuleType) -> None:
     def wrapped(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         inside = modules.bare(result)
-        _tell(say, "checkpoint_wrapper", inside, _is_reentrant(result, module), 1)
+        _tell(say, "checkpoint_wrapper", inside, _is_reentrant(result, module), 1, _is_selective(result))
 
     def applied(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
         model = args[0] if args else kwargs["model"]
         wrappers = [part for part in model.modules() if isinstance(part, module.CheckpointWrapper)]
         reentrant = _is_reentrant(wrappers[0], module) if wrappers else None
-        _tell(say, "apply_activation_checkpointing", model, reentrant, len(wrappers))
+        selective = _is_selective(wrappers[0]) if wrappers else None
+        _tell(say, "apply_activation_checkpointing", model, reentrant, len(wrappers), selective)
 
     patching.around(session, NAME, module, "checkpoint_wrapper", after=wrapped, group=GROUP)
     patching.around(session, NAME, module, "apply_activation_checkpointing", after=applied, group=GROUP)
@@ -47,6 +48,12 @@ def _wrapping(session: Session, say: Announcements, module: ModuleType) -> None:
 def _is_reentrant(wrapper: Any, module: ModuleType) -> bool | None:
     implementation = plain_attribute(wrapper, "checkpoint_impl")
     return None if implementation is None else implementation == module.CheckpointImpl.REENTRANT
+
+
+def _is_selective(wrapper: Any) -> bool | None:
+    """True when the wrapper gives its checkpoint contexts of its own, as selective checkpointing does."""
+    function = plain_attribute(wrapper, "checkpoint_fn")
+    return None if function is None else (getattr(function, "keywords", None) or {}).get("context_fn") is not None
 
 
 def _composable(session: Session, say: Announcements, module: ModuleType) -> None:
@@ -59,7 +66,14 @@ def _composable(session: Session, say: Announcements, module: ModuleType) -> Non
         patching.around(session, NAME, module, "checkpoint", after=applied)
 
 
-def _tell(say: Announcements, event: str, module: Any, reentrant: bool | None, count: int) -> None:
+def _tell(
+    say: Announcements,
+    event: str,
+    module: Any,
+    reentrant: bool | None,
+    count: int,
+    selective: bool | None = None,
+) -> None:
     say.request("checkpointing", "enabled", True, event)
     say.request("checkpointing", "reentrant", reentrant, event)
     say.layer(
@@ -68,6 +82,7 @@ def _tell(say: Announcements, event: str, module: Any, reentrant: bool | None, c
         modules.class_name(module),
         reentrant=reentrant,
         count=count,
+        selective=selective,
         compiled_inside=bool(compiled_parts(module)),
     )
 

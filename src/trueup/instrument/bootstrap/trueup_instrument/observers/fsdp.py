@@ -94,6 +94,8 @@ def _fsdp1(session: Session, say: Announcements, module: ModuleType) -> None:
             },
             auto_wrap_policy=given.get("auto_wrap_policy") is not None,
             cpu_offload=bool(getattr(given.get("cpu_offload"), "offload_params", False)),
+            ignored_modules=len(plain_attribute(sharded, "_ignored_modules") or ()),
+            ignored_parameters=len(plain_attribute(sharded, "_ignored_params") or ()),
             compiled_inside=bool(compiled),
         )
 

@@ -1,0 +1,66 @@
+"""accelerate turned the cache that a model returned into float32, and generation goes on in a half type."""
+
+from __future__ import annotations
+
+from trueup.rules.definition import Rule, Sighting
+from trueup.rules.log_facts import mentions, passes
+from trueup.rules.log_parts import place
+from trueup.schema.finding import Evidence, Remedy
+from trueup.schema.log import Log
+
+TEXT = (
+    r"query and (?:key|value) must have the same dtype"
+    r"|Expected query, key, and value to have the same dtype"
+)
+WRAPPER = "accelerate/utils/operations.py"
+GENERATION = "transformers/generation/"
+
+
+def detect_log(log: Log) -> Sighting | None:
+    """Keys differ from the query within generation, below accelerate's wrapper, which runs everything in autocast."""
+    for seen in mentions(log, TEXT):
+        wrapper, generation = passes(seen.failure, WRAPPER), passes(seen.failure, GENERATION)
+        if wrapper is None or generation is None:
+            continue
+        return Sighting(
+            message="generate() ran the forward that accelerate wraps, which returns the cache in float32: its keys do "
+            "not have the dtype of the query.",
+            evidence=(
+                seen.evidence(log),
+                Evidence(what="wrapper", value=f"{WRAPPER}: {wrapper.code}", at=place(log, seen.failure)),
+            ),
+            confidence="likely",
+            failure=seen.failure,
+        )
+    return None
+
+
+RULE = Rule(
+    id="precision/accelerate-fp32-output-wrapper",
+    title="accelerate's float32 output conversion breaks cached generation",
+    layers=("precision", "attention", "trainer"),
+    severity="error",
+    silent="",
+    cause=(
+        "Under mixed precision accelerate replaces forward by an autocast version whose outputs are converted to "
+        "float32; caches that are tuples pass through that conversion."
+    ),
+    remedies=(
+        Remedy(
+            id="unwrap-before-generating",
+            kind="code",
+            automatic=False,
+            how="accelerator.unwrap_model(model, keep_fp32_wrapper=False) before generate()",
+        ),
+        Remedy(
+            id="upgrade-transformers",
+            kind="install",
+            automatic=False,
+            how="a transformers whose model returns a Cache object, which the conversion leaves alone",
+        ),
+    ),
+    caution="Training is not affected, and accelerate installs no such wrapper with FSDP2.",
+    sources=("https://github.com/huggingface/transformers/issues/30019",),
+    versions={"transformers": "<4.48"},
+    from_log=detect_log,
+)
