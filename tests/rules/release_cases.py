@@ -6,7 +6,7 @@ Each event is named with the observer that writes it; versions are those of `env
 from healthy_record import HEALTHY, event, failed, kernel
 from rule_case import negative, positive
 
-ROTARY = "AssertionError: torch.float32 != torch.bfloat16\n  cos, sin = self.rotary_emb(value_states)  (model.py:88)"
+ROTARY = "AssertionError: torch.float32 != torch.bfloat16\nat model.py:88"
 DYNAMO = "torch._dynamo.exc.InternalTorchDynamoError: AttributeError: 'NoneType' object has no attribute 'weight'"
 """Stands for any failure of Dynamo: the report of the class shows its frames, not its last line."""
 
