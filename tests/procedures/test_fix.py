@@ -76,6 +76,16 @@ def test_a_remedy_with_which_the_finding_stands_gives_way_to_the_next() -> None:
     ]
 
 
+def test_a_remedy_that_cures_one_of_two_findings_is_kept_for_that_one() -> None:
+    def job(remedies: set[str]) -> Record:
+        stands = finding("compile/recompile-grad-or-train-mode-toggle", "raise-recompile-limit", severity="note")
+        return record(stands) if remedies else record(finding(INTEGERS, "raise-recompile-limit"), stands)
+
+    fixing = fix(runs_of(job)[0])
+    assert [(each.remedy, each.rule) for each in fixing.applied] == [("raise-recompile-limit", INTEGERS)]
+    assert fixing.dropped == ()
+
+
 def test_a_remedy_that_changes_the_results_is_dropped_after_a_control_run() -> None:
     def job(remedies: set[str]) -> Record:
         return record(losses=WRONG) if remedies else record(finding(KV, "disable-kv-cache"))

@@ -7,7 +7,7 @@ import pytest
 from records import LOSSES, record
 
 from trueup.procedures.numerics import compared, difference
-from trueup.schema.record import Actual, Precision, Record
+from trueup.schema.record import Actual, Precision, Record, Sharding
 
 
 def in_dtype(made: Record, name: str) -> Record:
@@ -52,3 +52,12 @@ def test_the_noise_of_the_job_is_allowed_for() -> None:
     noisy = record(losses=[loss * 0.99 for loss in LOSSES])
     assert compared(record(), other).verdict == "different"
     assert compared(record(), other, noisy).verdict == "equal"
+
+
+def test_gradient_norms_of_other_shards_are_not_compared() -> None:
+    def sharded(made: Record, units: int) -> Record:
+        return msgspec.structs.replace(made, actual=Actual(sharding=Sharding(strategy="FSDP2", units=units)))
+
+    one, other = record(norms=[1.0] * 8), record(norms=[2.0] * 8)
+    assert compared(sharded(one, 1), sharded(other, 5)).verdict == "equal"
+    assert compared(sharded(one, 5), sharded(other, 5)).verdict == "different"

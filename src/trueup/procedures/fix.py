@@ -70,13 +70,12 @@ class Search:
     def _keep_if_good(self, new: Sequence[Choice], record: Record) -> None:
         worse = _is_worse(self.record(self.kept), record)
         left = self.left(new, record)
+        if not worse:
+            self.kept = (*self.kept, *(choice for choice in new if choice.rule not in left))
+        applied = {choice.remedy for choice in self.kept}
         for choice in new:
-            if worse:
-                self.drop(choice, f"with it the job {worse}")
-            elif choice.rule in left:
-                self.drop(choice, "the finding stands with it")
-            else:
-                self.kept = (*self.kept, choice)
+            if choice.remedy not in applied:
+                self.drop(choice, f"with it the job {worse}" if worse else "the finding stands with it")
 
     def left(self, choices: Sequence[Choice], record: Record) -> set[str]:
         """The rules of `choices` that stand in `record` as severely as they did before any remedy."""
@@ -88,6 +87,7 @@ class Search:
         }
 
     def drop(self, choice: Choice, why: str) -> None:
+        """Keep the remedy of this choice for no finding."""
         self.kept = tuple(each for each in self.kept if each.remedy != choice.remedy)
         self.dropped.append(Dropped(remedy=choice.remedy, rule=choice.rule, why=why))
 

@@ -61,7 +61,8 @@ def _differences(one: Record, other: Record) -> Iterator[tuple[int, float]]:
     """(step from 0, relative difference) of each step whose loss both runs know; gradient norms are known of some."""
     if one.steps.stride != other.steps.stride:
         return
-    losses, norms = _pairs(one.steps.losses, other.steps.losses), _pairs(one.steps.grad_norms, other.steps.grad_norms)
+    losses = _pairs(one.steps.losses, other.steps.losses)
+    norms = _pairs(one.steps.grad_norms, other.steps.grad_norms) if _norms_are_alike(one, other) else {}
     broken = set(one.steps.not_finite) ^ set(other.steps.not_finite)
     for step in sorted({*losses, *(number - 1 for number in broken)}):
         if step + 1 in broken:
@@ -71,6 +72,13 @@ def _differences(one: Record, other: Record) -> Iterator[tuple[int, float]]:
         if step in norms:
             found = max(found, _relative(*norms[step]) / NORM)
         yield step, found
+
+
+def _norms_are_alike(one: Record, other: Record) -> bool:
+    """Whether gradient norms are of the same gradients: a rank sees those of its shards, and reduced or not."""
+    ones, others = one.actual.sharding, other.actual.sharding
+    alike = (ones.strategy, ones.units, ones.fraction) == (others.strategy, others.units, others.fraction)
+    return alike and not one.exit.code and not other.exit.code
 
 
 def _pairs(ones: Sequence[float | None], others: Sequence[float | None]) -> dict[int, tuple[float, float]]:

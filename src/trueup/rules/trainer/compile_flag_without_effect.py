@@ -66,9 +66,9 @@ RULE = Rule(
     ),
     remedies=(
         Remedy(
-            id="compile-per-block",
-            kind="in-process",
-            automatic=True,
+            id="compile-each-block",
+            kind="code",
+            automatic=False,
             how="block.compile() for each block before fully_shard, or the key in the section that the engine reads",
         ),
     ),
