@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trueup.runs.probe import COPIED_BYTES, Probe, make_probe
+from trueup.runs import probe as probe_module
+from trueup.runs.probe import LINKED_BYTES, Probe, ProbeError, make_probe
 from trueup.runs.run import run_command
 from trueup.schema.record import Record
 
@@ -17,7 +18,7 @@ import os, sys, torch
 from pathlib import Path
 from safetensors.torch import save_file
 assert Path("small.txt").read_text() == "mine"
-assert Path("../beside/data.txt").read_text() == "data"
+assert Path("../beside/data.txt").exists() == {links}
 assert os.path.getsize("large.bin") == {large}
 Path("small.txt").write_text("theirs")
 Path("new.txt").write_text("new")
@@ -45,8 +46,9 @@ def work(tmp_path: Path) -> Path:
     for name in ("old.txt", "last.pt"):
         (tmp_path / "scratch" / name).write_text("mine")
     (folder / "output").symlink_to("../scratch")
-    large = COPIED_BYTES + 1
-    (folder / "train.py").write_text(WRITES.format(large=large))
+    large = LINKED_BYTES + 1
+    for links in (False, True):
+        (folder / f"train_{links}.py").write_text(WRITES.format(large=large, links=links))
     for name in ("small.txt", "removed.txt", "inner/deep.txt"):
         (folder / name).write_text("mine")
     for name in ("large.bin", "checkpoint.pt", "model.safetensors"):
@@ -63,15 +65,16 @@ def state(folder: Path) -> dict[str, tuple[int, int]]:
     }
 
 
-def run_probe(work: Path, *command: str) -> tuple[Record, Probe]:
+def run_probe(work: Path, *command: str, links: bool = False) -> tuple[Record, Probe]:
     out = work / ".trueup" / "probe"
-    probe = make_probe(work, out / "tree")
+    probe = make_probe(work, out / "tree", links)
     return run_command(command, out=out, probe=probe, pass_output=False), probe
 
 
-def test_nothing_of_the_users_is_changed(work: Path) -> None:
+@pytest.mark.parametrize("links", [False, True])
+def test_nothing_of_the_users_is_changed(work: Path, links: bool) -> None:
     before, beside = state(work), state(work.parent / "scratch")
-    record, probe = run_probe(work, sys.executable, "train.py")
+    record, probe = run_probe(work, sys.executable, f"train_{links}.py", links=links)
     printed = (work / ".trueup" / "probe" / "stdout.txt").read_text()
     assert record.exit.code == 0, (work / ".trueup" / "probe" / "stderr.txt").read_text()
     assert printed.startswith("wrote offline file:///")
@@ -84,7 +87,7 @@ def test_nothing_of_the_users_is_changed(work: Path) -> None:
 
 def test_the_copy_goes_and_what_it_links_to_stays(work: Path) -> None:
     before = state(work)
-    _, probe = run_probe(work, sys.executable, "-c", "pass")
+    _, probe = run_probe(work, sys.executable, "-c", "pass", links=True)
     assert probe.folder.is_dir()
     probe.remove()
     assert not probe.folder.exists()
@@ -105,3 +108,30 @@ def test_links_lead_where_they_led_and_odd_entries_are_no_failure(work: Path) ->
 def test_a_probe_reads_nothing_from_the_terminal(work: Path) -> None:
     record, _ = run_probe(work, sys.executable, "-c", "import sys; sys.exit(len(sys.stdin.read()))")
     assert record.exit.code == 0
+
+
+SHELL = "echo l >> large.bin; rm -rf output/* ../beside/*; cp /dev/null checkpoint.pt; cd output && echo x > old.txt"
+
+
+def test_a_shell_changes_the_copy_only(work: Path) -> None:
+    before, beside = state(work), state(work.parent / "scratch")
+    record, probe = run_probe(work, "bash", "-c", SHELL)
+    assert record.exit.code == 0
+    assert (state(work), state(work.parent / "scratch")) == (before, beside)
+    assert (work.parent / "beside" / "data.txt").exists()
+    assert (probe.folder / "checkpoint.pt").stat().st_size == 0
+
+
+def test_resolved_paths_and_links_within_the_folder_stay_in_the_copy(work: Path) -> None:
+    (work / "latest").symlink_to("inner")
+    before = state(work)
+    code = "import pathlib; pathlib.Path('latest/deep.txt').resolve().write_text('theirs')"
+    _, probe = run_probe(work, sys.executable, "-c", code)
+    assert state(work) == before
+    assert (probe.folder / "inner" / "deep.txt").read_text() == "theirs"
+
+
+def test_a_folder_too_large_to_copy_is_refused(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe_module, "COPIED_TOTAL", LINKED_BYTES)
+    with pytest.raises(ProbeError, match="start in a folder that holds the job alone, or allow links"):
+        make_probe(work, work / ".trueup" / "tree")

@@ -15,6 +15,9 @@ from trueup.cli.parameters import output_file, seconds
 if TYPE_CHECKING:
     from trueup.schema.fixing import Fixing
 
+WRITTEN = "# written by trueup fix"
+"""First line of a variant file that may be written again."""
+
 
 @click.command(
     context_settings={"allow_interspersed_args": False},
@@ -41,6 +44,12 @@ if TYPE_CHECKING:
     metavar="FILE.toml",
     help="Where the proved remedies go.",
 )
+@click.option(
+    "--links",
+    is_flag=True,
+    help="Link large files and what lies outside of the working folder into the copies. A program other than Python "
+    "can then change them.",
+)
 @click.option("--quiet", is_flag=True, help="Say nothing while the job is run.")
 @format_option()
 def fix(
@@ -49,6 +58,7 @@ def fix(
     steps: int,
     timeout: float | None,
     variant_file: Path,
+    links: bool,
     quiet: bool,
     shape: str,
 ) -> int:
@@ -59,33 +69,43 @@ def fix(
       trueup run --with trueup.toml -- torchrun --nproc-per-node 2 train.py
 
     A remedy is kept when its finding is gone, nothing else went wrong, and losses and gradient norms are those of the
-    job as it was (or the fault had made them wrong, which is said). Nothing of yours is changed: each run has a copy of
-    the working folder and offline trackers, and the permanent change is printed.
+    job as it was (or the fault had made them wrong, which is said). Each run has a copy of the working folder, offline
+    trackers and no input; the permanent change is printed.
 
     \b
-    Exit codes: 0 nothing is left to do, 1 findings stand, 2 wrong usage, 3 trueup itself failed
+    Exit codes: 0 nothing is left to do, 1 findings stand, 2 wrong usage, 3 trueup itself failed,
+    126 and 127 COMMAND cannot be started, 130 interrupted
     """
     if not command:
         raise click.UsageError("no command to repair; for example: trueup fix -- torchrun train.py")
 
+    if variant_file.exists() and not variant_file.read_text(errors="replace").startswith(WRITTEN):
+        raise click.UsageError(f"{variant_file} is there and not of `trueup fix`; choose another file with --variant")
+
     from trueup.procedures.fix import fix as fixed
-    from trueup.procedures.probes import Probes
+    from trueup.procedures.probes import Interrupted, Probes
+    from trueup.runs.probe import ProbeError
     from trueup.runs.process import CommandError
 
     say = (lambda text: None) if quiet else (lambda text: click.echo(f"trueup: {text}", err=True))
     try:
-        with Probes(command, steps=steps, timeout=timeout, say=say) as probes:
+        with Probes(command, steps=steps, timeout=timeout, say=say, links=links) as probes:
             fixing = fixed(probes.run, limits=probes.limits)
     except CommandError as error:
         click.echo(f"trueup: {error}", err=True)
         return error.code
-    if fixing.variant is not None:
-        from trueup.schema.variant import variant_to_toml
-
-        save(variant_to_toml(fixing.variant), variant_file)
+    except ProbeError as error:
+        raise click.UsageError(str(error)) from error
+    except Interrupted:
+        click.echo("trueup: interrupted; nothing is kept", err=True)
+        return exits.INTERRUPTED
     write(printed_on(), presentation(fixing, shape, variant_file))
     if json_file is not None:
         save(presentation(fixing, "json", variant_file), json_file)
+    if fixing.variant is not None:
+        from trueup.schema.variant import variant_to_toml
+
+        save(f"{WRITTEN}\n{variant_to_toml(fixing.variant)}", variant_file)
     last = fixing.after or fixing.before
     well = not last.exit.code and not any(finding.severity != "note" for finding in last.findings)
     return 0 if well else exits.FINDINGS

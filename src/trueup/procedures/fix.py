@@ -16,7 +16,7 @@ from trueup.remedies.choice import SEVERITIES, Choice, next_choices
 from trueup.remedies.registry import application
 from trueup.schema.finding import Finding
 from trueup.schema.fixing import Applied, Dropped, Fixing, Numerics, Proof, Step
-from trueup.schema.record import Record
+from trueup.schema.record import Record, unchanged
 from trueup.schema.variant import Variant
 
 Run = Callable[[Variant], Record]
@@ -71,11 +71,16 @@ class Search:
         worse = _is_worse(self.record(self.kept), record)
         left = self.left(new, record)
         if not worse:
-            self.kept = (*self.kept, *(choice for choice in new if choice.rule not in left))
+            idle = {choice.remedy for choice in new if is_unchanged(record, choice.remedy)}
+            self.kept = (
+                *self.kept,
+                *(choice for choice in new if choice.rule not in left and choice.remedy not in idle),
+            )
         applied = {choice.remedy for choice in self.kept}
         for choice in new:
-            if choice.remedy not in applied:
-                self.drop(choice, f"with it the job {worse}" if worse else "the finding stands with it")
+            if choice.remedy in applied or (choice.rule not in left and not worse):
+                continue
+            self.drop(choice, f"with it the job {worse}" if worse else "the finding stands with it")
 
     def left(self, choices: Sequence[Choice], record: Record) -> set[str]:
         """The rules of `choices` that stand in `record` as severely as they did before any remedy."""
@@ -130,6 +135,11 @@ def fix(run: Run, limits: Sequence[str] = ()) -> Fixing:
     )
 
 
+def is_unchanged(record: Record, remedy: str) -> bool:
+    """Whether no process of a run found anything to change for this remedy."""
+    return any(note.what.startswith(unchanged(f"remedy {remedy}")) for note in record.notes)
+
+
 def variant_of(choices: Iterable[Choice]) -> Variant:
     remedies = tuple(sorted({choice.remedy for choice in choices}))
     return Variant(name=" + ".join(remedies) or "as is", remedies=remedies)
@@ -139,17 +149,24 @@ def _proved_numerics(search: Search) -> Numerics:
     """Drop remedies until the job computes what it computed; the verdict on those that are kept."""
     control: Record | None = None
     while search.kept:
+        if control is None and _needs_control(search):
+            control = search.again(Variant())
         verdict = _numerics(search, search.kept, control)
         if verdict.verdict != "different":
             return verdict
-        if control is None:
-            control = search.again(Variant())
-            continue
         search.drop(_culprit(search, control), f"the job computes something else with it: {verdict.why}")
     return Numerics(verdict="not compared", why="nothing was applied")
 
 
-def _culprit(search: Search, control: Record) -> Choice:
+def _needs_control(search: Search) -> bool:
+    """Whether the noise of the job has to be known: results may not change, and are not the same."""
+    if any(_corrects(choice) for choice in search.kept):
+        return False
+    after = search.record(search.kept)
+    return numerics.difference(search.before, after)[1] is not None and not numerics.is_same(search.before, after)
+
+
+def _culprit(search: Search, control: Record | None) -> Choice:
     """The remedy without which the others leave the results as they are, else the last."""
     harmless = [choice for choice in search.kept if not _corrects(choice)]
     for choice in harmless[:-1]:
@@ -173,7 +190,7 @@ def _corrects(choice: Choice) -> bool:
 
 def _is_worse(before: Record, after: Record) -> str:
     """What goes wrong in `after` that did not before; empty when nothing does."""
-    if after.exit.code and not before.exit.code:
+    if after.exit.code and (not before.exit.code or after.steps.count < before.steps.count or not after.ranks):
         return f"fails ({after.exit.reason or f'exit code {after.exit.code}'})"
     errors = {finding.rule for finding in after.findings if finding.severity == "error"}
     new = errors - {finding.rule for finding in before.findings}

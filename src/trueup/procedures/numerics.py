@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from trueup.schema.fixing import Numerics
 from trueup.schema.record import Record
 
-TOLERANCE = {"float32": 1e-4, "float64": 1e-9, "bfloat16": 2e-2, "float16": 5e-3}
-"""Relative difference that another order of the same operations makes, by the lowest dtype of the multiplications.
-
-Compiled kernels round elsewhere than eager ones do; training carries such a difference on from step to step.
-"""
+SAME = 1e-6
+"""Relative difference up to which no second run of the job is needed to tell that nothing has changed."""
+TOLERANCE = {"float32": 1e-4, "float64": 1e-9, "bfloat16": 2e-3, "float16": 1e-3}
+"""Relative difference of a loss that another order of the same operations makes in the first step, by the lowest dtype
+of the multiplications. Training carries it on from step to step."""
 GROWTH = 0.5
 """Share by which the tolerance grows with each step."""
 NORM = 10.0
@@ -34,6 +35,12 @@ def difference(one: Record, other: Record) -> tuple[int, float | None]:
     return steps, worst
 
 
+def is_same(before: Record, after: Record) -> bool:
+    """Whether both runs agree so well that the noise of the job need not be known."""
+    worst = difference(before, after)[1]
+    return worst is not None and worst <= SAME
+
+
 def compared(before: Record, after: Record, control: Record | None = None) -> Numerics:
     """The verdict on `after`; `control` is a second run of what `before` ran, whose difference is the noise."""
     steps, worst = difference(before, after)
@@ -41,15 +48,19 @@ def compared(before: Record, after: Record, control: Record | None = None) -> Nu
         return Numerics(verdict="not compared", why="no step of both runs has a loss")
     noise = difference(before, control)[1] if control is not None else None
     tolerance = TOLERANCE[_lowest_dtype(before, after)]
-    allowed = max(tolerance, NOISE * noise if noise is not None and math.isfinite(noise) else 0.0)
-    beyond = [
-        step
-        for step, found in _differences(before, after)
-        if found > max(tolerance * (1 + GROWTH * step), allowed if noise is not None else 0.0)
-    ]
     told = f"worst relative difference {worst:.2g} over {steps} steps"
     if noise is not None:
         told += f", {noise:.2g} between two runs of the job as it was"
+    if noise is not None and noise > tolerance:
+        verdict: Literal["within noise", "different"] = "within noise" if worst <= NOISE * noise else "different"
+        return Numerics(
+            verdict=verdict,
+            why=f"{told}: the job does not reproduce itself, so set its seeds for a sharper proof",
+            steps=steps,
+            worst=worst,
+            noise=noise,
+        )
+    beyond = [step for step, found in _differences(before, after) if found > tolerance * (1 + GROWTH * step)]
     if beyond:
         return Numerics(
             verdict="different", why=f"{told}; the first at step {beyond[0] + 1}", steps=steps, worst=worst, noise=noise

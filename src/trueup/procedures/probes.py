@@ -6,17 +6,27 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from trueup.runs.probe import LIMITS, Probe, make_probe
+from trueup.runs.probe import LIMITS, LIMITS_OF_LINKS, Probe, make_probe
 from trueup.runs.run import new_folder, run_command
 from trueup.schema.record import Record
 from trueup.schema.variant import Variant
+
+
+class Interrupted(Exception):
+    """A run was ended by a signal: so is what it was made for."""
 
 
 class Probes:
     """Runs variants of a command below `.trueup/fix/<time>`. Records and captured output stay, the copies go."""
 
     def __init__(
-        self, command: Sequence[str], *, steps: int | None, timeout: float | None, say: Callable[[str], object]
+        self,
+        command: Sequence[str],
+        *,
+        steps: int | None,
+        timeout: float | None,
+        say: Callable[[str], object],
+        links: bool = False,
     ) -> None:
         self.limits: list[str] = []
         """What could not be kept apart in this job's working folder."""
@@ -24,6 +34,7 @@ class Probes:
         self._steps = steps
         self._timeout = timeout
         self._say = say
+        self._links = links
         self._folder = new_folder("fix").absolute()
         self._probe: Probe | None = None
         self._made = 0
@@ -37,17 +48,21 @@ class Probes:
         self._remove()
 
     def run(self, variant: Variant) -> Record:
-        """The judged record of the command with `variant`. Raises CommandError when it cannot be started."""
+        """The judged record of the command with `variant`.
+
+        Raises CommandError when it cannot be started, ProbeError when the working folder cannot be copied, Interrupted
+        when somebody ended the run.
+        """
         self._made += 1
         out = self._folder / f"probe-{self._made}"
-        self._probe = probe = make_probe(Path.cwd(), out / "tree")
+        self._probe = probe = make_probe(Path.cwd(), out / "tree", self._links)
         self.limits += [note for note in probe.notes if note not in self.limits]
         if self._made == 1:
-            for note in (*LIMITS, *probe.notes):
+            for note in (*(LIMITS_OF_LINKS if self._links else LIMITS), *probe.notes):
                 self._say(f"not kept apart: {note}")
         self._say(f"run {self._made}: {variant.name}")
         try:
-            return run_command(
+            record = run_command(
                 self._command,
                 out=out,
                 variant=variant,
@@ -58,6 +73,9 @@ class Probes:
             )
         finally:
             self._remove()
+        if record.exit.reason == "interrupted":
+            raise Interrupted
+        return record
 
     def _remove(self) -> None:
         if self._probe is not None:

@@ -103,7 +103,12 @@ def _interval(speed: Speed) -> str:
 
 
 def _same(proof: Proof) -> str | None:
-    return {"equal": "same losses", "corrected": "results corrected"}.get(proof.numerics.verdict)
+    told = {
+        "equal": "same losses",
+        "within noise": "losses within the job's own noise",
+        "corrected": "results corrected",
+    }
+    return told.get(proof.numerics.verdict)
 
 
 def _print_recipe(console: Console, fixing: Fixing) -> None:

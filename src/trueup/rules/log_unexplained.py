@@ -14,7 +14,9 @@ from trueup.schema.layer import Layer
 from trueup.schema.log import Failure, Frame, Log
 
 MOST = 20
-INSTALLED = re.compile(r"(?:site|dist)-packages/|/lib(?:64)?/python\d[\d.]*/|<frozen |<string>|\.so\b")
+INSTALLED = re.compile(
+    r"(?:site|dist)-packages/|/lib(?:64)?/python\d[\d.]*/|<frozen |<string>|\.so\b|/trueup_instrument/"
+)
 LAYERS_OF_CODE: tuple[tuple[str, Layer], ...] = (
     ("torch/utils/checkpoint.py", "checkpointing"),
     ("checkpoint_wrapper.py", "checkpointing"),

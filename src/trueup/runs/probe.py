@@ -1,8 +1,8 @@
 """A probe: a run made to learn something, which must leave no trace in the user's files and trackers.
 
-It runs in a copy of the working folder, at the same place in a tree whose other branches are links, so that relative
-paths lead where they led. Small files are copied; large ones are links that `trueup_instrument.isolation` turns into
-files of the copy when Python code writes to them.
+It runs in a copy of the working folder. What lies outside of it is not there, unless links are allowed: then the copy
+stands at the same place in a tree whose other branches are links, and large files are links, which
+`trueup_instrument.isolation` turns into files of the copy when Python code writes to them.
 """
 
 from __future__ import annotations
@@ -15,19 +15,27 @@ from pathlib import Path
 
 PROBE = "TRUEUP_PROBE"
 """Tells the instrument the folder of the probe."""
-COPIED_BYTES = 1 << 20
-"""A file up to this size is copied, a larger one is a link."""
-COPIED_TOTAL = 256 << 20
-"""Bytes of all files after which the rest are links, too."""
-ENTRIES = 20_000
-"""Files and folders of the working folder beyond which whole folders become links."""
+LINKED_BYTES = 1 << 20
+"""Where links are allowed, a larger file is one."""
+COPIED_TOTAL = 2 << 30
+"""Bytes of all files beyond which the working folder is not copied."""
+ENTRIES = 50_000
+"""Files and folders beyond which it is not."""
 SKIPPED = frozenset({".trueup", ".git", ".hg", "__pycache__", ".venv", "venv", ".mypy_cache", ".pytest_cache"})
-"""Left out, but for virtual environments, which become links: a launch command may name one."""
+"""Left out, but for virtual environments, which are links: a launch command may name one."""
 
 LIMITS = (
-    "files at absolute paths, uploads to hubs and stores, and what other programs than Python write are not kept apart",
+    "files at absolute paths, and uploads to hubs and stores; what lies outside of the working folder is not in the copy",
+)
+LIMITS_OF_LINKS = (
+    "files at absolute paths, uploads to hubs and stores, and linked files and folders that other programs than Python "
+    "change, or Python by their resolved paths",
 )
 """What no probe isolates, to be said before the first one."""
+
+
+class ProbeError(Exception):
+    """The working folder cannot be copied; the message says what to do."""
 
 
 class Probe:
@@ -45,16 +53,24 @@ class Probe:
         shutil.rmtree(self._tree, ignore_errors=True)
 
 
-def make_probe(source: Path, tree: Path) -> Probe:
+def make_probe(source: Path, tree: Path, links: bool = False) -> Probe:
     """A copy of the folder `source` below the new folder `tree`, and the variables that keep trackers offline.
 
-    Raises OSError when the disk is full or a folder cannot be read.
+    `links` lets large files and what is outside of the folder be links. Raises ProbeError when the folder is too large,
+    OSError when the disk is full.
     """
     source = source.resolve()
-    copying = _Copying(tree)
-    copy = _branches(source, tree)
+    copying = _Copying(tree, links)
+    copy = _branches(source, tree) if links else _room(tree / source.name, tree)
     copying.mirror(source, copy)
-    return Probe(copy, tree, {PROBE: str(tree), **offline(tree / "trackers")}, tuple(copying.notes))
+    variables = {PROBE: str(tree)} if links else {}
+    return Probe(copy, tree, {**variables, **offline(tree / "trackers")}, tuple(copying.notes))
+
+
+def _room(copy: Path, tree: Path) -> Path:
+    copy.mkdir(parents=True)
+    (tree / "trackers").mkdir(exist_ok=True)
+    return copy
 
 
 def offline(folder: Path) -> dict[str, str]:
@@ -91,8 +107,9 @@ def _branches(source: Path, tree: Path) -> Path:
 class _Copying:
     """Fills the copy of a folder, and counts what it has cost."""
 
-    def __init__(self, tree: Path) -> None:
+    def __init__(self, tree: Path, links: bool) -> None:
         self.tree = tree
+        self.links = links
         self.entries = 0
         self.copied = 0
         """Bytes."""
@@ -101,13 +118,23 @@ class _Copying:
     def mirror(self, source: Path, copy: Path) -> None:
         for entry in _entries(source):
             target = copy / entry.name
-            self.entries += 1
             if target.is_symlink() or target.exists() or Path(entry.path) == self.tree:
                 continue
+            self.entries += 1
+            self._check()
             try:
                 self._copy(entry, target)
+            except FileNotFoundError:  # it went in the meantime
+                continue
             except PermissionError as error:
                 self.notes.append(f"{entry.path} cannot be read: {error.strerror}")
+
+    def _check(self) -> None:
+        if self.entries > ENTRIES or self.copied > COPIED_TOTAL:
+            raise ProbeError(
+                f"the working folder holds more than {ENTRIES} files or {COPIED_TOTAL >> 30} GiB, and each run gets a "
+                "copy of it: start in a folder that holds the job alone, or allow links with --links"
+            )
 
     def _copy(self, entry: os.DirEntry[str], target: Path) -> None:
         kind = entry.stat(follow_symlinks=False)
@@ -115,20 +142,35 @@ class _Copying:
             if "venv" in entry.name:
                 target.symlink_to(entry.path)
         elif entry.is_symlink():
-            target.symlink_to(os.path.join(os.path.dirname(entry.path), os.readlink(entry.path)))
+            self._copy_link(entry, target)
         elif stat.S_ISDIR(kind.st_mode):
-            if self.entries > ENTRIES:
-                target.symlink_to(entry.path)
-                self.notes.append(f"{entry.path} is used as it is: the working folder has more than {ENTRIES} files")
-            else:
-                target.mkdir()
-                self.mirror(Path(entry.path), target)
+            target.mkdir()
+            self.mirror(Path(entry.path), target)
         elif stat.S_ISREG(kind.st_mode):
-            if kind.st_size <= COPIED_BYTES and self.copied <= COPIED_TOTAL:
-                self.copied += kind.st_size
-                shutil.copy2(entry.path, target)
-            else:
-                target.symlink_to(entry.path)
+            self._copy_file(entry.path, kind.st_size, target)
+        elif stat.S_ISFIFO(kind.st_mode):
+            os.mkfifo(target)
+
+    def _copy_file(self, source: str, size: int, target: Path) -> None:
+        if self.links and size > LINKED_BYTES:
+            target.symlink_to(source)
+            return
+        self.copied += size
+        self._check()
+        shutil.copy2(source, target)
+
+    def _copy_link(self, entry: os.DirEntry[str], target: Path) -> None:
+        """A link that leads within the folder does so in the copy; another leads to a copy, or where it led."""
+        leads = os.readlink(entry.path)
+        if not os.path.isabs(leads) and ".." not in Path(leads).parts:
+            target.symlink_to(leads)
+        elif self.links or not os.path.exists(entry.path):
+            target.symlink_to(os.path.join(os.path.dirname(entry.path), leads))
+        elif os.path.isdir(entry.path):
+            target.mkdir()
+            self.mirror(Path(os.path.realpath(entry.path)), target)
+        elif os.path.isfile(entry.path):
+            self._copy_file(os.path.realpath(entry.path), os.stat(entry.path).st_size, target)
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

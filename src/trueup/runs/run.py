@@ -99,13 +99,21 @@ def run_command(
 
 
 def new_folder(kind: str = "runs") -> Path:
-    """A new folder for what starts now, `.trueup/<kind>/<time>`, below the working folder."""
+    """A new folder for what starts now, `.trueup/<kind>/<time>`, below the working folder.
+
+    It is made here, so that no two get the same; where it cannot be made, whoever writes into it finds out.
+    """
     name = datetime.now().strftime("%Y-%m-%d-%H%M%S")
-    return next(
-        folder
-        for n in itertools.count(1)
-        if not (folder := TRUEUP / kind / (name if n == 1 else f"{name}-{n}")).exists()
-    )
+    for number in itertools.count(1):
+        folder = TRUEUP / kind / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError:
+            pass
+        return folder
+    raise AssertionError("there is always another number")
 
 
 def record_from_folder(path: Path, judge: Judge = judge_record) -> Record:

@@ -44,7 +44,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 class Numerics(msgspec.Struct, frozen=True, kw_only=True):
     """Losses and gradient norms of the repaired job against those of the job as it was, step by step."""
 
-    verdict: Literal["equal", "different", "corrected", "not compared"]
+    verdict: Literal["equal", "within noise", "different", "corrected", "not compared"]
+    """`within noise`: the job does not reproduce itself, and differs no more from the repaired one."""
     why: str
     """The measure behind the verdict, in words with numbers."""
     steps: int = 0

@@ -171,6 +171,23 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """What scaled_dot_product_attention was given: `masked`, `no mask causal dropout`, ... → calls."""
 
 
+class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rank exchanged with others in one steady sampled step."""
+
+    step: int
+    backwards: int = 0
+    reducing_backwards: int = 0
+    """Backward passes in which a reduction over ranks began."""
+    collectives: int = 0
+    """Calls of collectives, barriers aside."""
+    elements: int | None = None
+    """Elements of the tensors that they were given."""
+    wrapper_forwards: int | None = None
+    """Calls of DistributedDataParallel's own forward as plain Python."""
+    without_sync: int = 0
+    """Calls that suspend the reduction of gradients: no_sync() and alike."""
+
+
 class Sharding(msgspec.Struct, frozen=True, kw_only=True):
     strategy: str | None = None
     """`FSDP2`, `HSDP`, `FSDP1/FULL_SHARD`, `DDP`, `ZeRO-3`, `TP`, ... or `none`."""
@@ -185,6 +202,10 @@ class Sharding(msgspec.Struct, frozen=True, kw_only=True):
     """Backward passes of the last sampled step in which gradients were reduced over ranks."""
     gathers_per_backward: float | None = None
     """All-gathers within a backward pass of the last sampled step, on average."""
+    exchanges: tuple[Exchange, ...] = ()
+    """The steady sampled steps of the lead rank whose operators were recorded."""
+    trainable_elements: int | None = None
+    """Elements of the parameters that require a gradient, at the last look at the model."""
 
 
 class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
@@ -362,6 +383,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     unknown_fields: int = 0
     """Fields of a newer trueup that this one did not understand."""
+
+
+def unchanged(asked: str) -> str:
+    """How a note begins that says that what a variant asked for changed nothing."""
+    return f"{asked} was asked for and nothing was changed"
 
 
 class RecordError(ValueError):

@@ -13,7 +13,7 @@ from trueup.runs.merging.launch import missing_hosts
 from trueup.runs.merging.values import mapping, text
 from trueup.runs.outcome import Outcome
 from trueup.runs.tree import Sighting
-from trueup.schema.record import Note
+from trueup.schema.record import Note, unchanged
 from trueup.schema.variant import Variant
 
 NOTHING = "No process of the command reported"
@@ -88,7 +88,7 @@ def _not_switched(events: Events, variant: Variant) -> Iterator[Note]:
         changed = any(detail.get("change") for detail in details)
         if not changed:
             why = reasons or ["the job asks for nothing of this kind, or for just that"]
-            yield Note(what=f"{what} was asked for and nothing was changed: {'; '.join(why)}")
+            yield Note(what=f"{unchanged(what)}: {'; '.join(why)}")
         elif reasons:
             yield Note(what=f"{what} did not reach everything: {'; '.join(reasons)}")
 

@@ -1,4 +1,7 @@
-"""Parameters of a model that get gradients and are in no optimizer join the one that trains the rest of it."""
+"""Parameters of a model that get gradients and are in no optimizer join the one that trains the rest of it.
+
+They join its last group: schedulers of the learning rate count the groups.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ if TYPE_CHECKING:
 
     from trueup_instrument.appliers.switch import Switch
 
-STEPS = 3
-"""Steps of an optimizer before which is looked for missing parameters."""
+FIRST, EVERY = 3, 10
+"""Steps of an optimizer before which is looked for missing parameters: the first, and then every so manieth."""
 
 
 def attach(switch: Switch) -> None:
@@ -20,7 +23,7 @@ def attach(switch: Switch) -> None:
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         looked[id(optimizer)] = looked.get(id(optimizer), 0) + 1
-        if looked[id(optimizer)] > STEPS:
+        if looked[id(optimizer)] > FIRST and looked[id(optimizer)] % EVERY:
             return
         held = {id(each) for one in binding.optimizers for group in one.param_groups for each in group["params"]}
         own = {id(each) for group in optimizer.param_groups for each in group["params"]}
@@ -30,9 +33,7 @@ def attach(switch: Switch) -> None:
                 continue
             missing = [each for each in parameters if each.grad is not None and id(each) not in held]
             if missing:
-                settings = {name: value for name, value in optimizer.param_groups[-1].items() if name != "params"}
-                settings.pop("param_names", None)
-                optimizer.add_param_group({**settings, "params": missing})
+                optimizer.param_groups[-1]["params"].extend(missing)
                 switch.changed(f"{len(missing)} parameters added", type(optimizer).__name__)
 
     hook = switch.guarded(before)
