@@ -169,7 +169,10 @@ def test_the_worst_finding_of_the_layer_itself_gives_the_reason(demo_record):
     record = msgspec.structs.replace(demo_record, findings=(note, other, warning))
     assert row(record, "compile").why == warning.message
     assert row(record, "attention").why == "about attention"
-    assert row(record, "trainer").why == "see attention/x"
+    assert row(record, "trainer").why == "", "all 111 tensors are trained: nothing to look up"
+    half = Training(observed=True, trainable=2, in_no_optimizer=("head.weight",), optimizers=("SGD",))
+    actual = msgspec.structs.replace(record.actual, training=half)
+    assert row(msgspec.structs.replace(record, actual=actual), "trainer").why == "see attention/x"
 
 
 def test_events_of_the_lowest_rank_tell_what_the_code_asked_for():

@@ -19,6 +19,11 @@ def of_run(record: Record, *, strict: bool) -> int:
     if record.exit.reason == "timeout":
         return TIMEOUT
     code = OWN_FAILURE if record.exit.code is None else record.exit.code
-    if code == 0 and strict and any(finding.severity in ("error", "warning") for finding in record.findings):
+    if code == 0 and strict and stands(record):
         return FINDINGS
     return code
+
+
+def stands(record: Record) -> bool:
+    """True when a warning or an error was found."""
+    return any(finding.severity in ("error", "warning") for finding in record.findings)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from trueup.cli import exits
 from trueup.cli.output import format_option, json_option, presentation, printed_on, save, show
 
 if TYPE_CHECKING:
@@ -14,18 +15,40 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Print the report of a run, also while it runs.")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), required=False)
+@click.option("--strict", is_flag=True, help="Exit 1 when a warning or an error stands.")
 @json_option()
 @format_option()
-def report(run: Path, json_file: Path | None, shape: str) -> None:
+def report(run: Path | None, strict: bool, json_file: Path | None, shape: str) -> int:
     """Print the report of RUN: the folder of a run, finished or not, or its record.json.
 
-    While the job runs, the report is made from the events written so far.
+    Without RUN it is the newest run below .trueup/runs; stderr says which. While the job runs, the report is made from
+    the events written so far.
+
+    \b
+    Exit codes: 0, and
+      1  --strict: a warning or an error stands
+      2  wrong usage
+      3  trueup itself failed
     """
+    if run is None:
+        run = newest_run()
+        click.echo(f"trueup: the newest run, {run}", err=True)
     record = load(run)
     show(record, shape, printed_on())
     if json_file is not None:
         save(presentation(record, "json"), json_file)
+    return exits.FINDINGS if strict and exits.stands(record) else 0
+
+
+def newest_run() -> Path:
+    """The folder below .trueup/runs of the run that was started last."""
+    from trueup.runs.run import TRUEUP
+
+    started = {file.parent: file.stat().st_mtime_ns for file in (TRUEUP / "runs").glob("*/run.json")}
+    if not started:
+        raise click.UsageError("no run below .trueup/runs; give the folder of a run or a record.json")
+    return max(started, key=lambda folder: (started[folder], folder.name))
 
 
 def load(run: Path) -> Record:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Iterator
 
+from trueup.reports.excerpt import first_line
 from trueup.reports.quantities import count, percent, seconds, size
+from trueup.reports.verdict import compile_wanted
 from trueup.schema.finding import Evidence
-from trueup.schema.record import Memory, Note, Rank, Record, Steps
+from trueup.schema.record import Memory, Note, Rank, Record
+
+LONGEST_VALUE = 240
+"""Characters of a text among the evidence; the record holds all of it."""
 
 
 def of(record: Record) -> Iterator[tuple[str, str]]:
     """(label, text) lines that follow the findings in every report."""
     yield from (("ranks", line) for line in ranks_that_ended_alike(record.ranks))
     if record.steps.count:
-        yield "steps", steps_in_words(record.steps)
+        yield "steps", steps_in_words(record)
         yield "sampled", sampled_in_words(record)
     if record.actual.compile.seconds:
         yield "compile", f"{seconds(record.actual.compile.seconds)} spent compiling"
@@ -29,30 +34,40 @@ def of(record: Record) -> Iterator[tuple[str, str]]:
 
 def ranks_that_ended_alike(ranks: tuple[Rank, ...]) -> list[str]:
     """One line for all ranks of one fate, so that a thousand ranks stay readable."""
-    alike: dict[str, list[Rank]] = {}
+    alike: dict[tuple[object, ...], list[Rank]] = {}
     for rank in ranks:
-        alike.setdefault(rank_in_words(rank), []).append(rank)
+        steps = None if rank.error else rank.steps  # ranks that fail alike rarely do so in the same step
+        alike.setdefault((ended_in_words(rank), rank.trained, rank.process_group, steps), []).append(rank)
     lines = []
-    for fate, members in alike.items():
+    for members in alike.values():
+        fate = fate_in_words(members)
         places = sorted({f"{rank.host}:{rank.pid}" for rank in members if rank.host})
         where = f", {places[0]}" if len(places) == 1 else ""
         lines.append(f"{numbers_in_words([rank.rank for rank in members])}: {fate}{where}")
     return lines
 
 
-def rank_in_words(rank: Rank) -> str:
-    """How one rank ended and what it did."""
+def fate_in_words(alike: list[Rank]) -> str:
+    """How ranks of one fate ended and what they did."""
+    one, fewest, most = alike[0], min(rank.steps for rank in alike), max(rank.steps for rank in alike)
+    did = f"{fewest} to {count(most, 'step')}" if fewest < most else count(most, "step")
+    facts = [ended_in_words(one), did if one.trained else "did not train"]
+    return ", ".join([*facts, one.process_group] if one.process_group else facts)
+
+
+def ended_in_words(rank: Rank) -> str:
+    """How one rank ended; of an exception the first line and the user's line under which it came."""
     ended = rank.exit
     if rank.error:
-        how = f"failed: {rank.error}"
-    elif ended.signal:
-        how = f"killed by {ended.signal}"
-    elif ended.code:
-        how = f"exit code {ended.code}"
-    else:
-        how = ended.reason or ("finished" if ended.code == 0 else "no end seen")
-    facts = [how, count(rank.steps, "step") if rank.trained else "did not train"]
-    return ", ".join([*facts, rank.process_group] if rank.process_group else facts)
+        message, _, last = rank.error.strip().rpartition("\n")
+        if message and last.startswith("at "):
+            return f"failed: {first_line(message)} {last}"
+        return f"failed: {first_line(rank.error)}"
+    if ended.signal:
+        return f"killed by {ended.signal}"
+    if ended.code:
+        return f"exit code {ended.code}"
+    return ended.reason or ("finished" if ended.code == 0 else "no end seen")
 
 
 def memory_in_words(memory: Memory) -> str:
@@ -65,15 +80,18 @@ def memory_in_words(memory: Memory) -> str:
     return ", ".join(parts)
 
 
-def steps_in_words(steps: Steps) -> str:
-    """Number, time and loss of the steps."""
+def steps_in_words(record: Record) -> str:
+    """Number, time and loss of the steps; which rank's loss it is where there are several."""
+    steps = record.steps
     parts = [count(steps.count, "step")]
     if steps.seconds:
         low, high = min(steps.seconds), max(steps.seconds)
         parts.append(f"median {seconds(statistics.median(steps.seconds))} ({seconds(low)} to {seconds(high)})")
     losses = [loss for loss in steps.losses if loss is not None]
     if losses:
-        parts.append(f"loss {losses[0]:.4g} → {losses[-1]:.4g}")
+        trained = [rank.rank for rank in record.ranks if rank.trained]
+        whose = f" of rank {min(trained)}" if len(trained) > 1 else ""
+        parts.append(f"loss{whose} {losses[0]:.4g} → {losses[-1]:.4g}")
     else:
         parts.append("loss not observed")
     if steps.stride > 1:
@@ -93,7 +111,7 @@ def evidence_in_words(evidence: Evidence) -> str:
     """`what: value at file:line (ranks 0, 1)`."""
     text = evidence.what
     if evidence.value is not None:
-        value = evidence.value
+        value = first_line(evidence.value, LONGEST_VALUE) if isinstance(evidence.value, str) else evidence.value
         text += f": {value:.4g}" if isinstance(value, float) else f": {value}"
     if evidence.at:
         text += f"  at {evidence.at}"
@@ -138,5 +156,5 @@ def sampled_in_words(record: Record) -> str:
     last = record.samples[-1] if record.samples else None
     if last is None:
         return "no step was sampled"
-    share = "" if last.fraction is None else f", {percent(last.fraction)} compiled"
+    share = "" if last.fraction is None or not compile_wanted(record) else f", {percent(last.fraction)} compiled"
     return f"{count(len(record.samples), 'step')}, the last of them step {last.step}{share}"

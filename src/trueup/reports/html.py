@@ -15,6 +15,7 @@ from trueup.reports.chart import HEIGHT, WIDTH, chart
 from trueup.reports.plain import plain
 from trueup.reports.quantities import percent
 from trueup.reports.stack import stack_rows
+from trueup.reports.variant import changes
 from trueup.reports.verdict import verdict
 from trueup.schema.record import Record
 
@@ -28,6 +29,7 @@ def render(record: Record) -> str:
         version=record.trueup_version or __version__,
         record=record,
         verdict=verdict(record),
+        changes=list(changes(record)),
         stack=stack_rows(record),
         facts=list(facts.of(record)),
         notes=facts.notes(record),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from trueup.reports.quantities import count, percent, size
+from trueup.reports.variant import forced
 from trueup.reports.verdict import FULL_PRECISION, SEVERITIES, attention_in_words
 from trueup.schema.finding import Finding
 from trueup.schema.layer import LAYERS, Layer
@@ -17,6 +19,9 @@ SPEAKING = ("dtype", "module", "strategy")
 """Settings whose value says what it is without the setting's name."""
 
 MOST_EVENTS = 4
+
+WHOLE = re.compile(r"(\d+)/\1\b|100 %")
+"""A coverage of everything: `2/2`, `111/111 tensors`, `100 % sharded`."""
 
 
 class StackRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,30 +55,40 @@ def _row(record: Record, layer: Layer) -> StackRow:
         requested=_requested(record, layer),
         actual=actual,
         coverage=coverage,
-        why=_why(record.findings, layer),
+        why=_why(record.findings, layer, coverage),
     )
 
 
-def _why(findings: tuple[Finding, ...], layer: Layer) -> str:
-    """What the worst finding of the layer says; for a layer that another one's finding only touches, which that is."""
+def _why(findings: tuple[Finding, ...], layer: Layer, coverage: str) -> str:
+    """What the worst finding of the layer says; for a layer that another one's finding only touches, which that is.
+
+    A layer that has all of its coverage needs no pointer to another's finding.
+    """
     touching = [finding for finding in findings if layer in finding.layers]
     own = [finding for finding in touching if finding.rule.startswith(f"{layer}/")]
     worst = min(own or touching, key=lambda finding: SEVERITIES.index(finding.severity), default=None)
     if worst is None:
         return ""
-    return worst.message if own else f"see {worst.rule}"
+    if own:
+        return worst.message
+    return "" if WHOLE.match(coverage) else f"see {worst.rule}"
 
 
 def _wanted(record: Record, layer: Layer) -> bool:
     """True when configuration, code or a finding names the layer."""
     return (
-        bool(record.requested.get(layer))
+        bool(record.requested.get(layer) or forced(record, layer))
         or any(_applied(record, layer))
         or any(layer in finding.layers for finding in record.findings)
     )
 
 
 def _requested(record: Record, layer: Layer) -> str:
+    value = forced(record, layer)
+    return "; ".join(filter(None, (_asked(record, layer), f"{value} (forced)" if value else "")))
+
+
+def _asked(record: Record, layer: Layer) -> str:
     if layer == "launcher" and record.launch.requested_world_size is not None:
         return count(record.launch.requested_world_size, "process", "processes")
     settings = [_setting(name, value) for name, value in record.requested.get(layer, {}).items()]

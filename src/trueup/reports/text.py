@@ -1,11 +1,11 @@
-"""The report for a terminal or a log file: verdict, stack, findings, ranks, steps, what is missing, files written.
+"""The report for a terminal or a log file: verdict, what was forced, stack, findings, facts, files, what to do next.
 
 Everything is words first; colour only repeats them. Text of the user's process is never read as markup.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from rich import box
 from rich.console import Console
@@ -13,9 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from trueup.reports import facts
+from trueup.reports.onward import next_steps
 from trueup.reports.plain import plain
 from trueup.reports.stack import StackRow, stack_rows
 from trueup.reports.terminal import console_of, labelled, print_finding, printed
+from trueup.reports.variant import changes
 from trueup.reports.verdict import verdict
 from trueup.schema.record import Record
 
@@ -30,15 +32,14 @@ def render(record: Record, *, width: int = 100, colour: bool = False, files: Map
     """
     console = console_of(width, colour)
     console.print(Text(f"trueup: {verdict(record)}", style="bold"), soft_wrap=True)
+    _print_facts(console, list(changes(record)), margin=10)
     _print_stack(console, stack_rows(record))
     for finding in record.findings:  # in the order of the judgement: causes first
         print_finding(console, finding)
-    _print_facts(console, facts.of(record))
+    _print_facts(console, list(facts.of(record)))
     _print_notes(console, record)
-    if files:
-        console.print()
-    for name, place in (files or {}).items():
-        console.print(Text.assemble((f"{name:<8}", "bold"), place), soft_wrap=True)
+    _print_lines(console, (files or {}).items())
+    _print_lines(console, next_steps(record))
     return printed(console)
 
 
@@ -66,16 +67,25 @@ def _print_stack(console: Console, rows: list[StackRow]) -> None:
                 labelled(console, row.layer, row.why, 14)
 
 
-def _print_facts(console: Console, lines: Iterator[tuple[str, str]]) -> None:
-    console.print()
+def _print_facts(console: Console, lines: list[tuple[str, str]], margin: int = 8) -> None:
+    if lines:
+        console.print()
     previous = ""
     for label, text in lines:
         grid = Table.grid()
-        grid.add_column(width=8, no_wrap=True)
+        grid.add_column(width=margin, no_wrap=True)
         grid.add_column(overflow="fold")
         grid.add_row(Text("" if label == previous else label, style="bold"), Text(plain(text)))
         console.print(grid)
         previous = label
+
+
+def _print_lines(console: Console, lines: Iterable[tuple[str, str]]) -> None:
+    """Lines made to be copied, never broken."""
+    for place, (label, text) in enumerate(lines):
+        if not place:
+            console.print()
+        console.print(Text.assemble((f"{label:<8}", "bold"), plain(text)), soft_wrap=True)
 
 
 def _print_notes(console: Console, record: Record) -> None:

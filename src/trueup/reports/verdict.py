@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trueup.reports.excerpt import first_sentence
 from trueup.reports.plain import plain
 from trueup.reports.quantities import count, percent
+from trueup.reports.variant import forced_in_words
 from trueup.schema.finding import Severity
 from trueup.schema.record import Attention, Compile, Record
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+"""Worst first."""
 FULL_PRECISION = ("float32", "float64", "complex64", "complex128")
 """All other dtypes of matrix multiplications count as low."""
-"""Worst first."""
+LONGEST_FORCED = 48
+"""Longer lists of forced layers have their own line only."""
 
 
 def verdict(record: Record) -> str:
@@ -30,7 +34,7 @@ def exit_in_words(record: Record) -> str | None:
     if not ended.code:
         return None
     how = f"killed by {ended.signal}" if ended.signal else f"failed with exit code {ended.code}"
-    return f"{how}: {ended.reason}" if ended.reason else how
+    return f"{how}: {first_sentence(ended.reason)}" if ended.reason else how
 
 
 def compiled_in_words(compiled: Compile) -> str | None:
@@ -71,6 +75,9 @@ def _parts(record: Record) -> Iterator[str]:
     ended = exit_in_words(record)
     if ended:
         yield ended
+    forced = forced_in_words(record)
+    if forced and len(forced) <= LONGEST_FORCED:
+        yield f"forced {forced}"
     if not record.ranks:
         yield "nothing observed: no rank has reported"
         return
@@ -78,7 +85,7 @@ def _parts(record: Record) -> Iterator[str]:
     if launch.requested_world_size and launch.world_size and launch.requested_world_size != launch.world_size:
         yield f"{launch.world_size} of {count(launch.requested_world_size, 'process', 'processes')} trained"
     compiled = compiled_in_words(actual.compile)
-    if compiled and _compile_wanted(record):
+    if compiled and compile_wanted(record):
         yield f"compile: {compiled}"
     elif record.requested.get("compile"):
         yield "compile: not seen"
@@ -99,7 +106,7 @@ def _parts(record: Record) -> Iterator[str]:
         yield f"adapter: {percent(actual.adapter.trainable_fraction)} of the parameters trainable"
 
 
-def _compile_wanted(record: Record) -> bool:
+def compile_wanted(record: Record) -> bool:
     """False for a job that asked for no compilation and got none, about which there is nothing to say."""
     compiled = record.actual.compile
     seen = compiled.entries or compiled.frames or compiled.graphs or compiled.fraction

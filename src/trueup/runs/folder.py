@@ -19,6 +19,16 @@ from trueup.schema.variant import Variant
 
 FATAL = re.compile(r"^(?:\[?rank\d+\]?:\s*)?(?P<line>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Timeout)\b.*)$")
 """A line in which Python tells an uncaught exception; torchrun puts the rank before it."""
+OF_A_LAUNCHER = re.compile(r"(?:[\w.]*\.)?(?:ChildFailedError|CalledProcessError)\b(?P<says>:.*\S)?")
+"""The exception of a launcher whose child failed: it follows from the failure and tells no cause."""
+NOT_STARTED = re.compile(
+    r"^(?:\[?rank\d+\]?:\s*)?(?:"
+    r"\S*python[\w.]*(?:\.exe)?:\s+(?P<python>can't open file .*|can't find .*__main__.*|No module named .*)"
+    r"|(?P<usage>[\w.-]+(?: [\w.-]+)?: error: .*)"  # argparse
+    r"|(?P<shell>\S*sh: .*: (?:command )?not found)"
+    r")$"
+)
+"""What is printed where a program could not begin: by the interpreter, argparse or a shell."""
 TAIL = 1 << 16
 TRIAL = 1 << 13
 """Bytes that a disk must still take to be said not to be full."""
@@ -109,7 +119,12 @@ class RunFolder:
         return tuple(file for file in files if file.is_file() and file.stat().st_size)
 
     def fatal_line(self) -> str | None:
-        """The last line of an exception in the captured output."""
+        """What the captured output tells of the failure, in one line.
+
+        The last line of an exception, but not a launcher's of its child; else the first one of a program that could not
+        begin; else the launcher's where it says something.
+        """
+        exceptions, not_started = [], []
         for path in self.captured:
             try:
                 with path.open("rb") as file:
@@ -117,10 +132,15 @@ class RunFolder:
                     text = file.read().decode(errors="replace")
             except OSError:
                 continue
-            found = [match["line"] for line in text.splitlines() if (match := FATAL.match(line.strip()))]
-            if found:
-                return found[-1][:500]
-        return None
+            lines = [line.strip() for line in text.splitlines()]
+            found = [match["line"] for line in lines if (match := FATAL.match(line))]
+            own = [line for line in found if not OF_A_LAUNCHER.match(line)]
+            if own:
+                return own[-1][:500]
+            exceptions += found
+            not_started += [match[match.lastgroup or 0] for line in lines if (match := NOT_STARTED.match(line))]
+        told = [line for line in exceptions if (match := OF_A_LAUNCHER.match(line)) and match["says"]]
+        return next((line[:500] for line in [*not_started, *reversed(told)]), None)
 
     def _forget_earlier_run(self) -> None:
         """Remove the events of a run that has ended here before; other hosts that start just now keep theirs."""

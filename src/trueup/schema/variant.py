@@ -17,10 +17,14 @@ SWITCHES: dict[str, tuple[str, ...]] = {
 """Layers that can be forced from outside, with the values each takes."""
 
 
+UNCHANGED = "as is"
+
+
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
     """Forced layers and remedies for one run. The empty variant is the command as it is."""
 
-    name: str = "as is"
+    name: str = UNCHANGED
+    """Of a variant without a name of its own, what it changes: `compile=off, disable-kv-cache`."""
     layers: dict[str, str] = {}
     """Layer → forced value, each from `SWITCHES`."""
     remedies: tuple[str, ...] = ()
@@ -46,14 +50,23 @@ def checked(variant: Variant) -> Variant:
 
 
 def with_settings(variant: Variant, settings: list[str]) -> Variant:
-    """Add `LAYER=VALUE` settings from a command line to `variant`."""
+    """Add `LAYER=VALUE` settings from a command line to `variant`, and name it by what it changes if it has no name."""
     layers = dict(variant.layers)
     for setting in settings:
         layer, sign, value = setting.partition("=")
         if not sign:
             raise VariantError(f"--set takes LAYER=VALUE, got {setting!r}; for example --set compile=off")
         layers[layer.strip()] = value.strip()
-    return checked(msgspec.structs.replace(variant, layers=layers))
+    return named(checked(msgspec.structs.replace(variant, layers=layers)))
+
+
+def named(variant: Variant) -> Variant:
+    """`variant` with a name: its own, else its forced layers, remedies and variables in a line."""
+    if variant.name != UNCHANGED:
+        return variant
+    layers = [f"{layer}={value}" for layer, value in variant.layers.items()]
+    changed = ", ".join([*layers, *variant.remedies, *variant.environment])
+    return msgspec.structs.replace(variant, name=changed or UNCHANGED)
 
 
 def variant_from_toml(text: str) -> Variant:
