@@ -177,6 +177,23 @@ CASES = [
         severity="error",
         confidence="likely",
     ),
+    positive(
+        "attention/packing-leak-mask-or-cache-present",
+        "a padding mask, since the last row is not full",
+        attention(kernel("sdpa-flash-cpu"), requested="sdpa", packed=True, masks={"other": 3}, given_mask="padding"),
+        severity="error",
+        confidence="likely",
+    ),
+    negative(
+        "attention/packing-leak-mask-or-cache-present",
+        "a block mask that was made although the model was given a mask of ones",
+        attention(kernel("sdpa-flash-cpu"), requested="sdpa", packed=True, masks={"other": 3}, given_mask="all-ones"),
+    ),
+    negative(
+        "attention/packing-leak-mask-or-cache-present",
+        "an own model that makes a block mask of positions and a padding mask",
+        attention(kernel("sdpa-flash-cpu"), requested=None, packed=True, masks={"other": 3}, given_mask="padding"),
+    ),
     negative(
         "attention/packing-leak-mask-or-cache-present",
         "position ids that do not restart",

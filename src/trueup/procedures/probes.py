@@ -59,7 +59,7 @@ class Probes:
         self.limits += [note for note in probe.notes if note not in self.limits]
         if self._made == 1:
             for note in (*(LIMITS_OF_LINKS if self._links else LIMITS), *probe.notes):
-                self._say(f"not kept apart: {note}")
+                self._say(f"not kept apart from the job: {note}")
         self._say(f"run {self._made}: {variant.name}")
         try:
             record = run_command(

@@ -25,7 +25,7 @@ SKIPPED = frozenset({".trueup", ".git", ".hg", "__pycache__", ".venv", "venv", "
 """Left out, but for virtual environments, which are links: a launch command may name one."""
 
 LIMITS = (
-    "files at absolute paths, and uploads to hubs and stores; what lies outside of the working folder is not in the copy",
+    "files at absolute paths, and uploads to hubs and stores; what lies outside of the working folder is not there",
 )
 LIMITS_OF_LINKS = (
     "files at absolute paths, uploads to hubs and stores, and linked files and folders that other programs than Python "

@@ -16,6 +16,8 @@ def detect(record: Record) -> Sighting | None:
     kept_apart = set(attention.masks) == {"other"}  # what the model made of the mask it was given is a block mask
     if attention.masks.get("all-ones") or (attention.given_mask == "all-ones" and not kept_apart):
         hiding.append("an all-ones mask")
+    elif attention.given_mask == "padding" and attention.requested:  # a model of transformers: own models may use it
+        hiding.append("a padding mask")
     if attention.cache:
         hiding.append("a KV cache")
     if not hiding:
