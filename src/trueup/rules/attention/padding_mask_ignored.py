@@ -46,8 +46,8 @@ RULE = Rule(
             kind="code",
             automatic=False,
             how=(
-                "remove the padding and call the varlen function with cu_seqlens, or give SDPA the mask: "
-                "attn_mask=mask[:, None, None, :]"
+                "pass the padding mask: attention_mask= (Hugging Face), src_key_padding_mask= (nn.Transformer), "
+                "attn_mask=mask[:, None, None, :] (SDPA); or remove the padding and call the varlen function"
             ),
         ),
     ),
