@@ -16,6 +16,8 @@ BASE_TESTS := tests/cli tests/reports tests/schema tests/layering
 # Broken jobs and what must be found in them; spread over the workers, where the other tests stay together by file.
 GAUNTLET := tests/test_gauntlet.py
 
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
 .PHONY: demo test test-base gauntlet bench lint format docs clean
 
 demo: $(STACK)

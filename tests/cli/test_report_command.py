@@ -1,12 +1,15 @@
 """`trueup report`: a stored record in every presentation, and the record so far of a run that has no record yet."""
 
 import json
+import os
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from trueup.cli import main
+from trueup.schema.finding import Finding
 from trueup.schema.record import Exit, Rank, Record, record_from_json, record_to_json
 
 RECORD = Record(
@@ -58,6 +61,41 @@ def test_a_file_that_is_no_record_is_a_usage_error(folder, capsys, text):
 def test_a_folder_without_a_run_is_a_usage_error(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 2
     assert "neither record.json nor events" in capsys.readouterr().err
+
+
+def test_without_a_run_it_is_the_one_that_started_last(tmp_path, monkeypatch, capsys):
+    """The names sort the other way, and the older run was written to last: the start counts."""
+    monkeypatch.chdir(tmp_path)
+    for name, started, steps in (("2026-01-01-000000-10", 2000, 7), ("2026-01-01-000000-9", 1000, 3)):
+        run = tmp_path / ".trueup" / "runs" / name
+        run.mkdir(parents=True)
+        (run / "run.json").write_text("{}")
+        os.utime(run / "run.json", (started, started))
+        (run / "record.json").write_text(record_to_json(Record(ranks=(Rank(rank=0, trained=True, steps=steps),))))
+    assert main(["report"]) == 0
+    output = capsys.readouterr()
+    assert "7 steps" in output.out
+    assert output.err == "trueup: the newest run, .trueup/runs/2026-01-01-000000-10\n"
+
+
+def test_without_a_run_where_there_is_none(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["report"]) == 2
+    assert "no run below .trueup/runs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("options", "code"), [([], 0), (["--strict"], 1)])
+def test_strict_fails_on_a_warning(tmp_path, capsys, options, code):
+    warning = Finding(
+        rule="compile/x", layers=("compile",), severity="warning", confidence="likely", message="m", cause="c"
+    )
+    (tmp_path / "record.json").write_text(record_to_json(msgspec.structs.replace(RECORD, findings=(warning,))))
+    assert main(["report", str(tmp_path / "record.json"), *options]) == code
+    assert "1 warning" in capsys.readouterr().out
+
+
+def test_strict_is_content_without_findings(folder):
+    assert main(["report", str(folder), "--strict"]) == 0
 
 
 def test_the_reader_may_go_away(folder):

@@ -106,6 +106,21 @@ def test_a_command_that_does_not_exist(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_a_script_that_does_not_exist_is_the_headline(tmp_path):
+    done = trueup_run("--", sys.executable, "nowhere.py", cwd=tmp_path)
+    headline = next(line for line in done.stderr.splitlines() if line.startswith("trueup: "))
+    assert headline.startswith("trueup: failed with exit code 2: can't open file ")
+    assert "nowhere.py" in headline
+
+
+def test_what_is_forced_is_said(tmp_path):
+    done = trueup_run("--set", "compile=off", *python("pass"), cwd=tmp_path)
+    assert "trueup: forced compile=off; " in done.stderr
+    assert "\nforced    compile=off\n" in done.stderr
+    (folder,) = (tmp_path / ".trueup" / "runs").iterdir()
+    assert "variant compile=off" in (folder / "report.html").read_text()
+
+
 def test_a_variant_reaches_the_command(tmp_path):
     (tmp_path / "v.toml").write_text('name = "threads"\n[environment]\nMY_SETTING = "5"\n')
     done = trueup_run("--with", "v.toml", *python("import os; print(os.environ['MY_SETTING'])"), cwd=tmp_path)

@@ -29,7 +29,6 @@ from trueup.cli import main
         (["run", "--set", "compile=fast", "--", "x"], "choose from off, eager, aot_eager, inductor"),
         (["run", "--set", "compile", "--", "x"], "--set takes LAYER=VALUE"),
         (["run", "--with", "nowhere.toml", "--", "x"], "cannot read the variant nowhere.toml"),
-        (["report"], "missing argument"),
         (["report", "nowhere"], "no run at nowhere"),
         (["rules", "compile/recompile-kv-cach"], "did you mean compile/recompile-kv-cache-in-training?"),
         (["rules", "nonsense"], "`trueup rules` lists them all"),

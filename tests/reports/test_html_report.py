@@ -105,3 +105,11 @@ def test_long_tables_are_cut_and_say_so(demo_record):
     source = render(msgspec.structs.replace(demo_record, order=order))
     assert "5 more stand in record.json" in source
     assert f"<td>event {LONGEST_TABLE + 1}</td>" not in source
+
+
+def test_the_page_names_the_variant(demo_record):
+    variant = {"name": "compile=off", "layers": {"compile": "off"}, "remedies": ["disable-kv-cache"]}
+    text = " ".join(" ".join(Page(render(msgspec.structs.replace(demo_record, variant=variant))).text).split())
+    assert "variant compile=off" in text
+    assert "forced compile=off" in text
+    assert "remedies disable-kv-cache" in text

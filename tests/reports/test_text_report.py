@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from trueup.reports.text import render
-from trueup.schema.record import Exit, Rank, Record
+from trueup.schema.record import Compile, Exit, Rank, Record
 
 FILES = {"record": ".trueup/runs/1/record.json"}
 
@@ -95,3 +95,71 @@ def test_what_the_record_lacks_is_listed(demo_record):
     assert "gradient norms were observed for the first 3 steps only (ranks 0, 1)" in text
     assert "2 fields of a newer trueup were not understood" in text
     assert "1 field of a newer trueup was not" in render(msgspec.structs.replace(record, unknown_fields=1))
+
+
+def test_what_was_forced_stands_below_the_verdict_and_in_its_row(demo_record):
+    variant = {"name": "x", "layers": {"compile": "off", "attention": "math"}, "remedies": ["disable-kv-cache"]}
+    lines = render(msgspec.structs.replace(demo_record, variant=variant), width=138).splitlines()
+    assert lines[0].startswith("trueup: forced compile=off, attention=math; compile: 0/12")
+    assert lines[2:4] == ["forced    compile=off, attention=math", "remedies  disable-kv-cache"]
+    table = " ".join(" ".join(lines[5:14]).split())
+    assert "math (forced)" in table
+    assert "off (forced)" in table
+    assert "forced" not in render(demo_record)
+
+
+def test_the_last_lines_say_what_to_type_next(demo_record):
+    record = msgspec.structs.replace(demo_record, command=("torchrun", "a b.py", "--lr=1"))
+    assert render(record, files=FILES).splitlines()[-3:] == [
+        "",
+        "next    trueup fix -- torchrun 'a b.py' --lr=1",
+        "more    trueup rules compile/kv-cache-recompiles-each-block",
+    ]
+
+
+def test_nothing_is_offered_that_cannot_be_done(demo_record):
+    (finding,) = demo_record.findings
+    by_hand = msgspec.structs.replace(finding, remedies=finding.remedies[1:])
+    assert "next    " not in render(msgspec.structs.replace(demo_record, findings=(by_hand,)))
+    applied = msgspec.structs.replace(demo_record, variant={"remedies": ["use-cache-off"]})
+    assert "next    " not in render(applied), "the only automatic remedy was applied in this run"
+    healthy = render(msgspec.structs.replace(demo_record, findings=()))
+    assert "next    " not in healthy
+    assert "more    " not in healthy
+
+
+LONG = "RuntimeError: The sizes differ in dimension 1. Look at the inputs. " + "More advice follows. " * 40
+
+
+def test_a_long_exception_is_told_once_and_short(demo_record):
+    """Both ranks fail with it, in different steps, and the finding holds it as evidence."""
+    error = f"{LONG}\nand lines\nof detail\nat train.py:9"
+    ranks = tuple(msgspec.structs.replace(rank, error=error, steps=3 + rank.rank) for rank in demo_record.ranks)
+    evidence = (msgspec.structs.replace(demo_record.findings[0].evidence[0], value=error),)
+    finding = msgspec.structs.replace(demo_record.findings[0], evidence=evidence)
+    record = msgspec.structs.replace(
+        demo_record, exit=Exit(code=1, reason=LONG), ranks=ranks, findings=(finding,), notes=()
+    )
+    text = render(record, width=1000)
+    assert text.startswith(
+        "trueup: failed with exit code 1: RuntimeError: The sizes differ in dimension 1; compile: 0/12"
+    )
+    (line,) = [line for line in text.splitlines() if line.startswith("ranks")]
+    assert line.startswith("ranks   0, 1: failed: RuntimeError: The sizes differ in dimension 1. Look at the inputs.")
+    assert line.endswith("… at train.py:9, 3 to 4 steps, gloo")
+    assert "of detail" not in text
+    assert max(map(len, text.splitlines())) < 400
+
+
+def test_whose_loss_it_is(demo_record):
+    assert "loss of rank 0 8.6 → 4.9" in render(demo_record)
+    alone = msgspec.structs.replace(demo_record, ranks=demo_record.ranks[1:])
+    assert ", loss 8.6 → 4.9" in render(alone)
+
+
+def test_coverage_by_compile_is_told_of_jobs_that_asked_for_it(demo_record):
+    assert "the last of them step 9, 0 % compiled" in render(demo_record)
+    order = tuple(step for step in demo_record.order if step.layer != "compile")
+    actual = msgspec.structs.replace(demo_record.actual, compile=Compile(fraction=0.0))
+    text = render(msgspec.structs.replace(demo_record, order=order, actual=actual, findings=()))
+    assert "the last of them step 9\n" in text

@@ -51,3 +51,11 @@ def test_every_switch_can_be_set():
     for layer, values in SWITCHES.items():
         for value in values:
             assert with_settings(Variant(), [f"{layer}={value}"]).layers == {layer: value}
+
+
+def test_a_variant_without_a_name_is_named_by_what_it_changes():
+    unnamed = Variant(remedies=("disable-kv-cache",), environment={"OMP_NUM_THREADS": "1"})
+    named = with_settings(unnamed, ["compile=off", "attention=math"])
+    assert named.name == "compile=off, attention=math, disable-kv-cache, OMP_NUM_THREADS"
+    assert with_settings(FULL, ["compile=off"]).name == FULL.name
+    assert with_settings(Variant(), []).name == "as is"

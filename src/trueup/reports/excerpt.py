@@ -16,7 +16,7 @@ def first_sentence(text: str, longest: int = 120) -> str:
     return at_a_word(END_OF_SENTENCE.split(line, maxsplit=1)[0].rstrip(" .:"), longest)
 
 
-def first_line(text: str, longest: int = 240) -> str:
+def first_line(text: str, longest: int = 160) -> str:
     """The first line, with an ellipsis where more follows."""
     line = _first_line(text)
     short = at_a_word(line, longest)
@@ -27,9 +27,9 @@ def at_a_word(text: str, longest: int) -> str:
     """`text`, or as many of its words as fit into `longest` characters with an ellipsis."""
     if len(text) <= longest:
         return text
-    kept = text[:longest]
-    words = kept.rsplit(None, 1)[0]
-    return f"{(words if len(words) > longest // 2 else kept[:-1]).rstrip(OPEN_ENDS)}{ELLIPSIS}"
+    kept = text[: longest - 1]
+    words = kept if text[longest - 1].isspace() else kept.rsplit(None, 1)[0]
+    return f"{(words if len(words) > longest // 2 else kept).rstrip(OPEN_ENDS)}{ELLIPSIS}"
 
 
 def _first_line(text: str) -> str:

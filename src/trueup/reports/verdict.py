@@ -87,7 +87,7 @@ def _parts(record: Record) -> Iterator[str]:
     compiled = compiled_in_words(actual.compile)
     if compiled and compile_wanted(record):
         yield f"compile: {compiled}"
-    elif record.requested.get("compile"):
+    elif compile_requested(record):
         yield "compile: not seen"
     attention = attention_in_words(actual.attention)
     if attention:
@@ -111,4 +111,11 @@ def compile_wanted(record: Record) -> bool:
     compiled = record.actual.compile
     seen = compiled.entries or compiled.frames or compiled.graphs or compiled.fraction
     asked = any(step.layer == "compile" and step.event != "dynamo.config" for step in record.order)
-    return bool(seen or asked or record.requested.get("compile"))
+    return bool(seen or asked or compile_requested(record))
+
+
+def compile_requested(record: Record) -> bool:
+    """True when a setting of the compile layer asks for something: launchers also tell a backend of `no`."""
+    return any(
+        str(value).lower() not in ("no", "none", "false", "") for value in record.requested.get("compile", {}).values()
+    )
