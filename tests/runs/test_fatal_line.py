@@ -11,7 +11,7 @@ Traceback (most recent call last):
 torch.distributed.elastic.multiprocessing.errors.ChildFailedError: 
 ============================================================
 x.py FAILED
-"""  # noqa: W291 - torch 2.13 prints the blank
+"""
 ACCELERATE = """\
 Traceback (most recent call last):
   File "/venv/bin/accelerate", line 8, in <module>
