@@ -87,10 +87,17 @@ QUICK_REPAIRS = {
     "trainer/optimizer-holds-replaced-parameters",
 }
 """One of each layer; `make gauntlet` repairs all that can be."""
+BY_HAND = {
+    "checkpointing/memory-budget-recomputes-too-much": "a budget of memory may be meant",
+    "compile/recompile-grad-or-train-mode-toggle": "a higher limit leaves the recompilations",
+    "compile/recompile-mode-of-inputs": "a higher limit leaves the recompilations",
+    "compile/recompile-per-layer-object": "objects of each layer are no integers",
+}
+"""Cases that the remedy of their rule does not repair, and why."""
 REPAIRS = [
     pytest.param(case, id=case.name, marks=[] if case.name in QUICK_REPAIRS else [pytest.mark.slow])
     for case in CASES
-    if case.is_automatic
+    if case.is_automatic and case.name not in BY_HAND
 ]
 
 
