@@ -123,3 +123,21 @@ def test_a_folder_without_permission_is_named(tmp_path, capsys):
     (tmp_path / "locked").mkdir(mode=0o500)
     assert main(["doctor", "--json", str(tmp_path / "locked" / "new" / "d.json")]) == 2
     assert f"{tmp_path / 'locked'} may not be written to" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text", ['remedy = ["disable-kv-cache"]', '[environment]\n"A=B" = "1"', '[environment]\n"" = "1"']
+)
+def test_a_variant_that_says_what_no_run_can_do_is_refused(tmp_path, capsys, text):
+    file = tmp_path / "v.toml"
+    file.write_text(text)
+    assert main(["run", "--with", str(file), "--", "true"]) == 2
+    assert capsys.readouterr().err.startswith("trueup run: ")
+
+
+def test_fix_overwrites_no_variant_of_another(tmp_path, capsys):
+    file = tmp_path / "mine.toml"
+    file.write_text('[environment]\nMINE = "1"\n')
+    assert main(["fix", "--variant", str(file), "--", "true"]) == 2
+    assert "choose another file with --variant" in capsys.readouterr().err
+    assert file.read_text() == '[environment]\nMINE = "1"\n'

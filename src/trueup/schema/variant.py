@@ -20,7 +20,7 @@ SWITCHES: dict[str, tuple[str, ...]] = {
 UNCHANGED = "as is"
 
 
-class Variant(msgspec.Struct, frozen=True, kw_only=True):
+class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Forced layers and remedies for one run. The empty variant is the command as it is."""
 
     name: str = UNCHANGED
@@ -40,7 +40,10 @@ class VariantError(ValueError):
 
 
 def checked(variant: Variant) -> Variant:
-    """Return `variant` if every forced layer and value is known, else raise VariantError naming the choices."""
+    """Return `variant` if it can be used, else raise VariantError, which names the choices."""
+    for name, value in variant.environment.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise VariantError(f"{name!r} cannot be set as an environment variable")
     for layer, value in variant.layers.items():
         if layer not in SWITCHES:
             raise VariantError(f"no layer {layer!r} to set; choose from {', '.join(SWITCHES)}")
