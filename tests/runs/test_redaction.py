@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from trueup.runs.redaction import is_secret_name, redacted, redacted_command, redacted_text, redacted_variables
 
 TOKEN = "hf_" + "aB3" * 10
+HEXADECIMAL = "0123456789abcdef" * 2 + "01234567"
 SECRET = [
     "HF_TOKEN",
     "--token",
@@ -22,6 +25,9 @@ SECRET = [
     "SENTRY_DSN",
     "MY_SUPER_SECRET",
     "key",
+    "NCCL_AUTH_TOKENX",
+    "wandb_key",
+    "http.auth",
 ]
 OPEN = [
     "max_tokens",
@@ -67,6 +73,83 @@ def test_names_of_no_secrets(name: str) -> None:
 )
 def test_texts(text: str, shown: str) -> None:
     assert redacted_text(text, home="/home/me") == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("""--cfg '{"wandb_key": "jjjQ"}'""", """--cfg '{"wandb_key": "***"}'"""),
+        ("WANDB_KEY:yyyQ", "WANDB_KEY:***"),
+        ("ValueError: {'api_key': 'supersecretQ', 'n': 1}", "ValueError: {'api_key': '***', 'n': 1}"),
+        (r'"{\"api_key\": \"abc\", \"n\": 1}"', r'"{\"api_key\": \"***\", \"n\": 1}"'),
+        (r'{"password": "a\"b c", "n": 1}', '{"password": "***", "n": 1}'),
+        ("{api_key: abc}", "{api_key: ***}"),
+        ("Config(token='abc', api_key='x', lr=1)", "Config(token='***', api_key='***', lr=1)"),
+        ("trainer.wandb.api_key=oooQ", "trainer.wandb.api_key=***"),
+        ("password: hunter3yy", "password: ***"),
+        ("aws_secret_access_key = wJalrXUtnFEMI", "aws_secret_access_key = ***"),
+        ("AWS_SECRET_ACCESS_KEY wJalrXUtnFEMI/K7MDENG", "AWS_SECRET_ACCESS_KEY ***"),
+        ("api_key='cut off in", "api_key='***"),
+        ("train --password 'a b' --n 1", "train --password *** --n 1"),
+        (f"wandb: {HEXADECIMAL}", "wandb: ***"),
+        (f"wandb login --relogin {HEXADECIMAL}", "wandb login --relogin ***"),
+        (f"Your API key is {HEXADECIMAL}.", "Your API key is ***."),
+        ("replicate r8_" + "aB3" * 10, "replicate ***"),
+    ],
+)
+def test_secrets_in_the_forms_that_programs_print(text: str, shown: str) -> None:
+    assert redacted_text(text, home="/home/me") == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_tokens=128",
+        "tokens: 4096",
+        "token: 5",
+        "pad_token_id=0",
+        "pad_token: '</s>'",
+        "{'id': 5, 'token': 'hello'}",
+        "key_padding_mask: torch.float32",
+        "num_key_value_heads=8",
+        "missing keys: ['layers.0.weight']",
+        "missing_keys=['layers.0.weight']",
+        'Missing key(s) in state_dict: "layers.10.weight"',
+        "Unexpected key: model.layers.10.weight",
+        "key=model.layers.10.weight",
+        "key = self.k_proj(x1)",
+        "KeyError: 'token'",
+        "KeyError: 'api_key'",
+        "cache_key=fx1234abcd5678",
+        "DispatchKey: CUDA",
+        "tokenizer: Llama3Tokenizer",
+        "def f(password: str, token: Optional[str] = None, api_key=None)",
+        "login(token=args.token, api_key=api_key)",
+        "api_key=os.environ['WANDB_API_KEY']",
+        "use_auth_token=True",
+        "HF_TOKEN is not set, pass --token or log in",
+        "The WANDB_API_KEY environment variable is missing",
+        f"wandb: git commit {HEXADECIMAL}",
+        f"revision {HEXADECIMAL}",
+        "Token indices sequence length is longer than 2048",
+        "RuntimeError: Expected key.size(1) == value.size(1) but key: [2, 3]",
+    ],
+)
+def test_ordinary_texts_stay(text: str) -> None:
+    assert redacted_text(text, home="/home/me") == text
+
+
+@pytest.mark.parametrize("piece", ["a.", "-", '"', "wandb ", "KEY_", "a=", "='", "password=)", r"password='x" + "\\"])
+def test_long_texts_take_time_in_proportion(piece: str) -> None:
+    begun = time.perf_counter()
+    redacted_text(piece * 20_000, home="/home/me")
+    assert time.perf_counter() - begun < 2
+
+
+def test_words_of_a_command_that_belong_together() -> None:
+    command = ["bash", "login", HEXADECIMAL, "aws_secret_access_key", "wJalrXUtnFEMI7", "-k", "x", "HF_TOKEN", "set"]
+    shown = ("bash", "login", "***", "aws_secret_access_key", "***", "-k", "x", "HF_TOKEN", "set")
+    assert redacted_command(command, home="/home/me") == shown
 
 
 def test_command_lines() -> None:
