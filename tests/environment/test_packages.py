@@ -1,7 +1,9 @@
 """Installed packages are those that Python itself reports, also where metadata is damaged."""
 
 import importlib.metadata
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -167,3 +169,26 @@ def test_requirements_are_read_as_the_packaging_library_reads_them():
             assert SpecifierSet(found["specifier"].strip().strip("()")) == by_library.specifier
             applies = by_library.marker is None or by_library.marker.evaluate(markers(facts))
             assert applies_here(found["marker"], facts) == applies, line
+
+
+def test_what_is_no_regular_file_is_said_and_not_waited_for(tmp_path):
+    site = tmp_path / "lib/python3.11/site-packages"
+    for name in ("METADATA", "INSTALLER", "direct_url.json", "RECORD"):
+        folder = distribution(
+            site, f"with-{name.split('.')[0].lower()}", "1.0", {"METADATA": b"Name: x\nVersion: 1.0\n"}
+        )
+        folder.joinpath(name).unlink(missing_ok=True)
+        os.mkfifo(folder / name)
+    os.mkfifo(site / "egg-2.0.egg-info")
+    (site / "zero-3.0.egg-info").symlink_to("/dev/zero")
+    os.mkfifo(site / "more.pth")
+    found, notes = installed([site])
+    assert {"with-metadata", "egg", "zero"} <= set(found)
+    unreadable = [note for note in notes if "METADATA is missing or unreadable" in note]
+    assert [note.partition(":")[0].rpartition("/")[2] for note in unreadable] == [
+        "egg-2.0.egg-info", "with_metadata-1.0.dist-info", "zero-3.0.egg-info"
+    ]  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "trueup", "doctor", "--env", tmp_path], capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode in (0, 1), done.stderr

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from trueup.environment.byte_ranges import opened
 from trueup.schema.environment import Extension
 
 INCLUDE = b"/torch/include/"
@@ -34,7 +35,7 @@ def torch_headers(extensions: Iterable[Extension], search_path: Iterable[Path]) 
 
 def _folder_in(path: Path) -> str | None:
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        with opened(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             at = content.find(INCLUDE)
             if at < 0:
                 return None

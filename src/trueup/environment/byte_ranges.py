@@ -6,11 +6,13 @@ give a SIGBUS.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
 from array import array
 from pathlib import Path
+from typing import BinaryIO
 
 LARGEST_TABLE = 1 << 26
 """No dynamic table of a real library comes near this size (libtorch_cpu: 12 MB); a larger one is damage."""
@@ -18,6 +20,30 @@ LARGEST_TABLE = 1 << 26
 
 class Unreadable(Exception):
     """The file is no ELF file of the kind read here, or is damaged; the message says which."""
+
+
+def opened(path: str | Path) -> BinaryIO:
+    """A regular file, opened for reading.
+
+    Raises OSError, also for a FIFO or a device in its place, which would stop the program or never end."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return open(handle, "rb", buffering=0)
+    except OSError:
+        os.close(handle)
+        raise
+
+
+def head_of(path: str | Path, size: int) -> bytes:
+    """At most `size` bytes from the start of a regular file; raises as `opened`."""
+    with opened(path) as file:
+        pieces = []
+        while size > 0 and (piece := file.read(min(size, 1 << 20))):
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
 
 
 def read_bytes(path: Path, offset: int, size: int, short: bool = False) -> bytes:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from trueup.environment.byte_ranges import head_of
 from trueup.environment.host import Host
 from trueup.schema.environment import Extension
 
@@ -133,7 +134,6 @@ class BinaryCache:
 
 def read(file: Path) -> Kept:
     try:
-        with file.open("rb") as opened:
-            return msgspec.msgpack.decode(opened.read(LARGEST), type=Kept)
+        return msgspec.msgpack.decode(head_of(file, LARGEST), type=Kept)
     except (OSError, msgspec.MsgspecError, ValueError):
         return Kept()

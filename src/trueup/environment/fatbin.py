@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from trueup.environment.byte_ranges import Unreadable
+from trueup.environment.byte_ranges import Unreadable, opened
 from trueup.environment.elf import Elf, Section
 
 SECTIONS = (b".nv_fatbin", b"__nv_relfatbin")
@@ -46,7 +46,7 @@ def gpu_architectures(elf: Elf) -> tuple[str, ...]:
 def entries(path: Path, section: Section) -> Iterator[tuple[int, bool, str]]:
     """Architecture as a number, whether it is PTX, and its name, of each entry."""
     at, end, seen = section.offset, section.offset + section.size, 0
-    with open(path, "rb", buffering=0) as file:
+    with opened(path) as file:
         handle = file.fileno()
         while (at := container_at(handle, at, end)) < end:
             _, _, header, size = unpacked(CONTAINER, handle, at)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from trueup.environment.byte_ranges import head_of
+
 CREDENTIALS = re.compile(r"(?<=://)[^/\s'\"]+@|(?<![^\s=,;'\"])[^\s/:@=,;'\"]+:[^\s/'\"]+@(?=[\w.\[])")
 """`user:password@` of a URL, whose password may hold an @, and of the `user:password@proxy:8080` that pip takes too."""
 LONGEST_TEXT = 1 << 20
@@ -55,8 +57,7 @@ def without_credentials(url: str) -> str:
 def text_of(path: Path) -> str | None:
     """The text of a file, bytes that are no UTF-8 replaced, None when it cannot be read."""
     try:
-        with path.open("rb") as file:
-            return file.read(LONGEST_TEXT).decode("utf-8", "replace")
+        return head_of(path, LONGEST_TEXT).decode("utf-8", "replace")
     except OSError:
         return None
 

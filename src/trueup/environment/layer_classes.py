@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from trueup.environment.byte_ranges import head_of
 from trueup.environment.host import Host
 from trueup.schema.environment import Package, Setting
 
@@ -100,7 +101,6 @@ def _first(folders: Iterable[Path], name: str) -> Path | None:
 
 def _source(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            return file.read(LONGEST_SOURCE)
+        return head_of(path, LONGEST_SOURCE)
     except OSError:
         return b""

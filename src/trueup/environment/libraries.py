@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from trueup.environment import elf
-from trueup.environment.byte_ranges import Unreadable
+from trueup.environment.byte_ranges import Unreadable, head_of
 from trueup.environment.host import Host
 
 LOADER_CACHE = "/etc/ld.so.cache"
@@ -154,8 +154,7 @@ def loader_cache(path: Path, machine: str) -> dict[str, str]:
     Layout: https://sourceware.org/git/?p=glibc.git;a=blob;f=sysdeps/generic/dl-cache.h
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST_CACHE)
+        data = head_of(path, LARGEST_CACHE)
     except OSError:
         return {}
     if data.startswith(OLD_CACHE_MAGIC):  # the new cache stands behind the old one, aligned to 8 bytes

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from trueup.environment.byte_ranges import head_of
 from trueup.environment.host import names_in, text_of, without_credentials
 from trueup.schema.environment import Package
 
@@ -89,8 +90,7 @@ def _headers(info: Path) -> bytes | None:
     """Everything before the description. An `.egg-info` may be the file itself."""
     for name in ("METADATA", "PKG-INFO", ""):
         try:
-            with (info / name).open("rb") as file:
-                text = file.read(LONGEST_METADATA)
+            text = head_of(info / name, LONGEST_METADATA)
         except OSError:
             continue
         return text.replace(b"\r\n", b"\n").partition(b"\n\n")[0]
@@ -150,14 +150,8 @@ def _origin(info: Path) -> str | None:
 
 
 def _small(path: Path) -> str | None:
-    """A file that mostly is not there: looked up without the cost of an object that knows why."""
+    """A file that mostly is not there."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        return head_of(path, 1 << 16).decode("utf-8", "replace")
     except OSError:
         return None
-    try:
-        return os.read(descriptor, 1 << 16).decode("utf-8", "replace")
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from trueup.environment.byte_ranges import head_of
 from trueup.environment.cache import BinaryCache, Identity, Listing
 from trueup.environment.host import names_in
 from trueup.environment.packages import FOLDER_NAME, normalised
@@ -94,8 +95,7 @@ def decoded(name: bytes) -> str:
 
 def bytes_of(file: Path) -> bytes:
     try:
-        with file.open("rb") as opened:
-            return opened.read(LARGEST_RECORD)
+        return head_of(file, LARGEST_RECORD)
     except OSError:
         return b""
 

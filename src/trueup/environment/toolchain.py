@@ -11,10 +11,12 @@ from pathlib import Path
 
 import msgspec
 
+from trueup.environment.byte_ranges import head_of, opened
 from trueup.environment.host import Host, names_in, text_of
 from trueup.schema.environment import Tool
 
 ON_PATH = ("g++", "gcc", "clang++", "clang", "c++", "cc", "ninja", "cmake", "ld", "uv", "mpirun")
+LARGEST_LOADER_CACHE = 1 << 24
 LIBRARY_FOLDERS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 RELEASE = re.compile(rb"release (\d+\.\d+), V(\d+\.\d+\.\d+)")
 GLIBC = re.compile(rb"GNU C Library [^\n\0]{0,80}?version (\d+\.\d+)")
@@ -159,8 +161,7 @@ def _behind_script(nvcc: Path) -> Path:
     """The nvcc that a small shell script on PATH hands over to, as some images have."""
     real = Path(os.path.realpath(nvcc))
     try:
-        with real.open("rb") as file:
-            head = file.read(2048)
+        head = head_of(real, 2048)
     except OSError:
         return real
     if head.startswith(b"#!") and (named := re.search(rb"(/\S+/bin/nvcc)\b", head)):
@@ -176,7 +177,7 @@ def embedded_release(binary: Path) -> str | None:
 
 def _search(file: Path, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
     try:
-        with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        with opened(file) as binary, mmap.mmap(binary.fileno(), 0, access=mmap.ACCESS_READ) as text:
             found = pattern.search(text)
             return pattern.search(found.group()) if found else None  # a match must not outlive the mapping
     except (OSError, ValueError):
@@ -204,7 +205,7 @@ def _libraries(host: Host, machine: str | None) -> dict[str, Tool]:
 def _driver_library(host: Host) -> dict[str, Tool]:
     """libcuda as the loader's cache knows it, and where it stands without being in the cache."""
     try:
-        cache = host.path("/etc/ld.so.cache").read_bytes()
+        cache = head_of(host.path("/etc/ld.so.cache"), LARGEST_LOADER_CACHE)
     except OSError:
         cache = b""
     registered = [Path(os.fsdecode(path)) for path in DRIVER_LIBRARY.findall(cache)]

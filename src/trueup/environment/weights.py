@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from trueup.environment.byte_ranges import head_of
 from trueup.environment.host import Host, names_in
 
 LONGEST_HEADER = 1 << 24
@@ -44,8 +45,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _header(path: Path) -> bytes | None:
     try:
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            return file.read(length) if 2 <= length <= LONGEST_HEADER else None
+        length = int.from_bytes(head_of(path, 8), "little")
+        return head_of(path, 8 + length)[8:] if 2 <= length <= LONGEST_HEADER else None
     except OSError:
         return None
