@@ -293,6 +293,14 @@ CASES = [
     ),
     positive(
         "compile/requested-and-not-applied",
+        "what torch.compile returned is dropped",
+        {
+            "order": [event("compile", "torch.compile", "Net", target="module")],
+            **compile(**EAGER, frames=0, graphs=0, holders=0),
+        },
+    ),
+    positive(
+        "compile/requested-and-not-applied",
         "another model, which nobody compiled, trains after the compiled one",
         {
             **compile(**EAGER, holders=0),

@@ -14,6 +14,12 @@ def crash(rule: str, error: str, near: str, *, instead: tuple[str, ...] = ()) ->
 
 CASES = [
     *crash(
+        "environment/attention-package-missing",
+        "ImportError: FlashAttention2 has been toggled on, but it cannot be used due to the following error: the "
+        "package for FlashAttention2 doesn't seem to be installed.\nat train.py:3",
+        "ValueError: batch is empty\ncaused by ModuleNotFoundError: No module named 'flash_attn'\nat train.py:4",
+    ),
+    *crash(
         "sharding/fsdp1-nonuniform-requires-grad",
         "ValueError: Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`",
         "ValueError: Must flatten tensors with the same dtype but got torch.bfloat16 and torch.float32",

@@ -1,6 +1,6 @@
 """Sharding and launcher."""
 
-from healthy_record import HEALTHY, event, failed
+from healthy_record import HEALTHY, event, failed, merged
 from rule_case import negative, positive
 
 REDUCTION = "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one."
@@ -16,6 +16,35 @@ def without(*events):
 
 def accelerator(kind, **detail):
     return event("trainer", "Accelerator", distributed_type=kind, **detail)
+
+
+def replicated(*exchanges, steps=3, **changes):
+    """DDP of 1000 trainable elements, whose sampled steps were like these; the last one repeats."""
+    seen = [*exchanges, *[exchanges[-1]] * (steps - len(exchanges))]
+    return merged(
+        {
+            "order": [*without("fully_shard"), event("sharding", "DistributedDataParallel", "Net")],
+            "requested": {"sharding": {"strategy": "DDP"}},
+            "actual": {
+                "sharding": {
+                    **DDP["sharding"],
+                    "collectives": {},
+                    "reducing_backwards": 0,
+                    "trainable_elements": 1000,
+                    "exchanges": [{"step": 2 + 3 * index, **each} for index, each in enumerate(seen)],
+                },
+            },
+        },
+        changes,
+    )
+
+
+def exchange(**what):
+    return {"backwards": 1, "reducing_backwards": 0, "elements": 0, "wrapper_forwards": 0, **what}
+
+
+REDUCED = exchange(reducing_backwards=1, wrapper_forwards=1, elements=1000, collectives={"all_reduce": 1})
+UNREDUCED = "sharding/gradients-not-reduced"
 
 
 def sharding(**changes):
@@ -91,6 +120,59 @@ CASES = [
         "sharding/gradient-sync-every-micro-step",
         "no accumulation",
         {"actual": {"training": {"accumulation": 1}, "sharding": {"reducing_backwards": 1}}},
+    ),
+    positive(UNREDUCED, "the wrapper is never called", replicated(exchange()), severity="error"),
+    positive(
+        UNREDUCED,
+        "only the loss is averaged",
+        replicated(exchange(elements=1, collectives={"all_reduce": 1})),
+        severity="error",
+    ),
+    positive(UNREDUCED, "one sampled step", replicated(exchange(), steps=1), severity="error", confidence="likely"),
+    positive(
+        UNREDUCED,
+        "every micro-step under no_sync",
+        replicated(exchange(backwards=2, wrapper_forwards=2, without_sync=2)),
+        severity="error",
+        confidence="likely",
+    ),
+    positive(
+        UNREDUCED,
+        "sharded, and nothing is exchanged",
+        sharding(collectives={}, reducing_backwards=0, exchanges=[exchange(step=2, wrapper_forwards=None)]),
+        severity="error",
+        confidence="likely",
+    ),
+    negative(UNREDUCED, "reduced in each step", replicated(REDUCED)),
+    negative(UNREDUCED, "one of the steps reduced", replicated(exchange(), REDUCED)),
+    negative(
+        UNREDUCED,
+        "no_sync in two sampled steps, as local SGD does",
+        replicated(exchange(wrapper_forwards=1, without_sync=1), steps=2),
+    ),
+    negative(
+        UNREDUCED,
+        "a communication hook keeps the gradients",
+        replicated(exchange(wrapper_forwards=1)),
+    ),
+    negative(UNREDUCED, "reduced by hand", replicated(exchange(elements=1000, collectives={"all_reduce": 4}))),
+    negative(
+        UNREDUCED,
+        "a torch that does not tell how much was exchanged",
+        replicated(exchange(elements=None, collectives={"all_reduce": 1})),
+    ),
+    negative(
+        UNREDUCED,
+        "the wrapper is part of a compiled graph that a CUDA graph replays",
+        replicated(exchange()) | {"order": [event("compile", "torch.compile", "DistributedDataParallel")]},
+    ),
+    negative(UNREDUCED, "one rank", replicated(exchange(), launch={"world_size": 1, "requested_world_size": 1})),
+    negative(UNREDUCED, "no step was recorded", replicated(exchange(), actual={"sharding": {"exchanges": []}})),
+    negative(UNREDUCED, "evaluation only", replicated(exchange(backwards=0))),
+    negative(
+        UNREDUCED,
+        "sharded units gather and reduce",
+        sharding(exchanges=[exchange(step=2, collectives={"all_gather": 26, "reduce_scatter": 13}, elements=9000)]),
     ),
     positive(
         "sharding/ddp-unused-parameters",

@@ -42,6 +42,15 @@ def test_sharding_that_was_asked_for_is_not_withdrawn_by_replication() -> None:
     assert requests("FSDP2", "HSDP")["sharding"]["strategy"] == "HSDP"
 
 
+def test_configuration_asks_for_one_version_of_fsdp_which_the_plugin_tells_last() -> None:
+    sources = {"FSDP1": "TrainingArguments.fsdp", "FSDP2": "fsdp_plugin"}
+    asked = [
+        event("request", layer="sharding", setting="strategy", value=value, source=source)
+        for value, source in [*sources.items(), *sources.items(), ("TP", "parallelize_module")]
+    ]
+    assert merged(process(steps(1.0), *asked)).requested["sharding"]["strategy"] == "FSDP2 + TP"
+
+
 def test_precision_is_what_was_asked_for_first() -> None:
     assert requests("bfloat16", "fp16", layer="precision", setting="dtype")["precision"]["dtype"] == "bf16"
 

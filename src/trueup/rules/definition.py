@@ -53,6 +53,8 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     confidence: Confidence = "established"
     severity: Severity | None = None
     """Overrides the severity of the rule where this sighting is worse or more harmless than usual."""
+    cause: str = ""
+    """What this very case comes from, where the evidence tells; empty for what the rule says in general."""
     remedies: tuple[Remedy, ...] = ()
     """What cures this very case, with its names, versions and paths; empty for what the rule says in general."""
     failure: Failure | None = None
@@ -114,7 +116,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
             severity=sighting.severity or self.severity,
             confidence=sighting.confidence,
             message=sighting.message,
-            cause=self.cause,
+            cause=sighting.cause or self.cause,
             evidence=sighting.evidence,
             remedies=sighting.remedies or self.remedies,
             sources=self.sources,

@@ -178,8 +178,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     backwards: int = 0
     reducing_backwards: int = 0
     """Backward passes in which a reduction over ranks began."""
-    collectives: int = 0
-    """Calls of collectives, barriers aside."""
+    collectives: dict[str, int] = {}
+    """Collective → calls."""
     elements: int | None = None
     """Elements of the tensors that they were given."""
     wrapper_forwards: int | None = None

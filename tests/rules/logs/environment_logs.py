@@ -21,8 +21,92 @@ COMPILER = "environment/cxx-compiler-missing-or-too-old"
 LIBCUDA = "environment/libcuda-not-linkable"
 PTXAS = "environment/ptxas-older-than-gpu"
 CACHE = "environment/compile-cache-directory-unusable"
+FLASH = "environment/attention-package-missing"
+TOGGLED = "has been toggled on, but it cannot be used due to the following error:"
 
 CASES = (
+    # -- attention-package-missing
+    *(
+        positive(
+            FLASH,
+            f"transformers 5, FlashAttention {version}",
+            f"""
+            Traceback (most recent call last):
+              File "/home/me/train.py", line 3, in <module>
+                m = t.LlamaForCausalLM(c)
+              File "/v/lib/python3.11/site-packages/transformers/modeling_utils.py", line 1558, in _flash_attn_import_error
+                raise ImportError(
+            ImportError: FlashAttention{version} {TOGGLED} the package for FlashAttention{version} doesn't seem to be installed.
+            """,
+            "established",
+        )
+        for version in (2, 3, 4)
+    ),
+    positive(
+        FLASH,
+        "transformers 4, last line only",
+        f"ImportError: FlashAttention2 {TOGGLED} the package flash_attn seems to be not installed. Please refer to the "
+        "documentation of https://huggingface.co/docs/transformers/perf_infer_gpu_one#flashattention-2 to install Flash Attention 2.",
+    ),
+    positive(
+        FLASH,
+        "transformers 4.5x, FlashAttention 3, of a rank",
+        f"[rank1]: ImportError: FlashAttention3 {TOGGLED} the package flash_attn_3 seems to be not installed.",
+    ),
+    positive(
+        FLASH,
+        "imported by the program",
+        """
+        Traceback (most recent call last):
+          File "/home/me/train.py", line 1, in <module>
+            from flash_attn import flash_attn_func
+        ModuleNotFoundError: No module named 'flash_attn'
+        """,
+    ),
+    positive(
+        FLASH,
+        "a model's own code",
+        "ImportError: This modeling file requires the following packages that were not found in your environment: "
+        "einops, flash_attn. Run `pip install einops flash_attn`",
+    ),
+    negative(
+        FLASH,
+        "caught, and another error comes of it",
+        """
+        Traceback (most recent call last):
+          File "/home/me/model.py", line 2, in <module>
+            import flash_attn
+        ModuleNotFoundError: No module named 'flash_attn'
+
+        During handling of the above exception, another exception occurred:
+
+        Traceback (most recent call last):
+          File "/home/me/model.py", line 4, in <module>
+            raise ValueError("batch is empty")
+        ValueError: batch is empty
+        """,
+    ),
+    negative(
+        FLASH, "the extension of an installed package", "ModuleNotFoundError: No module named 'flash_attn_2_cuda'"
+    ),
+    negative(FLASH, "a part that another release has", "ModuleNotFoundError: No module named 'flash_attn.losses'"),
+    negative(
+        FLASH,
+        "too old",
+        f"ImportError: FlashAttention2 {TOGGLED} FlashAttention2 requires at least version `2.3.3`.",
+    ),
+    negative(FLASH, "a notice", "WARNING: No module named 'flash_attn'; using torch's attention instead"),
+    negative(
+        FLASH,
+        "there, and does not load",
+        """
+        Traceback (most recent call last):
+          File "/opt/v/lib/python3.10/site-packages/flash_attn/flash_attn_interface.py", line 10, in <module>
+            import flash_attn_2_cuda as flash_attn_cuda
+        ImportError: /opt/v/lib/python3.10/site-packages/flash_attn_2_cuda.so: undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationESs
+        """,
+        ABI,
+    ),
     # -- extension-cxx11-abi-mismatch
     positive(
         ABI,

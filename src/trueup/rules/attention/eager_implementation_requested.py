@@ -46,8 +46,8 @@ RULE = Rule(
     title="Configuration asks for eager attention and overrides the fused default",
     layers=("attention",),
     severity="warning",
-    silent="A saved configuration carries the setting; time and memory grow with the square of the length.",
-    cause="attn_implementation is eager in a saved configuration or settings file and overrides the fused default.",
+    silent="A call or a saved configuration carries the setting; time and memory grow with the square of the length.",
+    cause="attn_implementation is eager, in code, a saved configuration or a settings file, and overrides the default.",
     remedies=(
         Remedy(
             id="request-sdpa",

@@ -9,6 +9,9 @@ from trueup.runs.merging.job import Job
 from trueup.runs.merging.values import text
 
 REPLICATED = ("DDP", "DataParallel")
+FSDP = ("FSDP1", "FSDP2")
+CONFIGURED = ("TrainingArguments.fsdp", "fsdp_plugin", "ACCELERATE_USE_FSDP")
+"""Sources of one request, which pass it on to each other in this order."""
 SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "half": "fp16", "float": "fp32"}
 
 
@@ -38,13 +41,18 @@ def merged_requested(job: Job) -> dict[str, dict[str, Any]]:
 
 
 def _strategies(events: list[Event]) -> list[str]:
-    """The sharding strategies asked for, each once; replication only when nothing else was."""
+    """The sharding strategies asked for, each once; replication only when nothing else was.
+
+    Configuration names one strategy: TrainingArguments and accelerate's plugin tell the same request, the plugin last.
+    """
     asked = [
-        str(event["value"])
+        event
         for event in events
         if (event.get("layer"), event.get("setting")) == ("sharding", "strategy") and event.get("value")
     ]
-    seen = list(dict.fromkeys(asked))
+    configured = [event for event in asked if event.get("source") in CONFIGURED and str(event["value"]) in FSDP]
+    repeated = {id(event) for event in configured[:-1]}
+    seen = list(dict.fromkeys(str(event["value"]) for event in asked if id(event) not in repeated))
     if "HSDP" in seen:  # the same call, seen with its two-dimensional mesh
         seen = [name for name in seen if name != "FSDP2"]
     return [name for name in seen if name not in REPLICATED] or seen

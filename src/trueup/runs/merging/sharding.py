@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from trueup.runs.events import Event
 from trueup.runs.merging.job import Job
 from trueup.runs.merging.samples import recorded, steady_samples
 from trueup.runs.merging.values import added, mapping, number, text, whole
-from trueup.schema.record import Sharding
+from trueup.schema.record import Exchange, Sharding
 
 
 def merged_sharding(job: Job) -> Sharding:
     """From the last look at the lead rank's model; collectives from its last steady sample."""
-    seen = mapping(job.last_of_lead("model").get("sharding"))
+    model = job.last_of_lead("model")
+    seen = mapping(model.get("sharding"))
     samples = recorded(steady_samples(job))
     sample = samples[-1] if samples else {}
     gathers, backwards = number(sample.get("gathers_in_backward")), number(sample.get("backwards"))
@@ -23,4 +25,19 @@ def merged_sharding(job: Job) -> Sharding:
         collectives=added([sample.get("collectives")]),
         reducing_backwards=whole(sample.get("reducing_backwards")),
         gathers_per_backward=gathers / backwards if gathers is not None and backwards else None,
+        exchanges=tuple(_exchange(each) for each in samples if not each.get("compiled_during")),
+        trainable_elements=whole(mapping(model.get("parameters")).get("trainable_elements")),
+    )
+
+
+def _exchange(sample: Event) -> Exchange:
+    followed = sample.get("watched") is not False
+    return Exchange(
+        step=whole(sample.get("step")) or 0,
+        backwards=whole(sample.get("backwards")) or 0,
+        reducing_backwards=whole(sample.get("reducing_backwards")) or 0,
+        collectives=added([sample.get("collectives")]),
+        elements=whole(sample.get("exchanged_elements")),
+        wrapper_forwards=whole(sample.get("wrapper_forwards")) if followed else None,
+        without_sync=whole(sample.get("no_sync")) or 0,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -10,6 +12,8 @@ if TYPE_CHECKING:
 MATMULS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm", "aten::_int_mm")
 GATHERS = ("c10d::allgather", "c10d::_allgather_base", "_c10d_functional::all_gather")
 REDUCTIONS = ("c10d::allreduce", "c10d::reduce_scatter", "c10d::_reduce_scatter_base")
+COLLECTIVES = ("c10d::", "_c10d_functional::")
+WITHOUT_DATA = ("c10d::barrier", "c10d::monitored_barrier", "_c10d_functional::wait_tensor")
 SDPA = "aten::scaled_dot_product_attention"
 LOG_SOFTMAX = {"aten::_log_softmax": "log_softmax", "aten::_log_softmax_backward_data": "gradient"}
 """Operators of a cross entropy over classes → what their result is. They leave a tensor of the size of the logits."""
@@ -65,6 +69,8 @@ class Operators:
         """Start of each all-gather."""
         self.reductions: list[int] = []
         """Start of each gradient reduction over ranks."""
+        self.exchanged: int | None = 0
+        """Elements of the tensors given to collectives; None where the profiler does not tell the shapes of lists."""
         self.draws: list[tuple[int, int, str]] = []
         """(start, end, name) of each random operator and each attention with dropout, those within others as well."""
         self.math_spans: list[tuple[int, int]] = []
@@ -77,6 +83,9 @@ class Operators:
             counted = _is_attention(name) and not ("::" in name and _is_within(event.start_ns(), aside))
             if counted:
                 self.attention[name] = self.attention.get(name, 0) + 1
+            if name.startswith(COLLECTIVES) and not name.startswith(WITHOUT_DATA):
+                elements = _elements(event)
+                self.exchanged = None if self.exchanged is None or elements is None else self.exchanged + elements
             if name.startswith(REDUCTIONS):
                 self.reductions.append(event.start_ns())
             elif name.startswith(GATHERS):
@@ -141,6 +150,24 @@ class Operators:
             if shapes and len(shapes[0]) >= 3:
                 return int(shapes[0][-2])
         return None
+
+
+def _elements(event: Any) -> int | None:
+    """Elements of the tensors that an operator was given, alone or in lists; None where no shape is told."""
+    read = getattr(event, "structured_input_shapes", None)
+    if read is None:
+        return None
+    given = [argument for argument in read() if argument]  # what is no tensor has an empty shape
+    if not given:
+        return None
+    return sum(_size(argument) for argument in given)
+
+
+def _size(shape: list[Any]) -> int:
+    """Elements of a shape, or of all shapes in nested lists; within a list, an empty one is that of a number."""
+    if not shape or isinstance(shape[0], int):
+        return math.prod(shape)
+    return sum(map(_size, shape))
 
 
 def _is_square(shape: list[int]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 
 from trueup_instrument import modules, patching
@@ -160,9 +161,7 @@ def _request(say: Announcements, options: Any) -> None:
         )
         say.request("compile", "mode", spoken(options.torch_compile_mode), "TrainingArguments.torch_compile_mode")
     if getattr(options, "fsdp", None):
-        config = getattr(options, "fsdp_config", None) or {}
-        version = config.get("version", config.get("fsdp_version", 1)) if isinstance(config, dict) else 1
-        say.request("sharding", "strategy", f"FSDP{version}", "TrainingArguments.fsdp")
+        say.request("sharding", "strategy", f"FSDP{_fsdp_version(options)}", "TrainingArguments.fsdp")
     if getattr(options, "deepspeed", None):
         stage = _zero_stage(options.deepspeed)
         say.request("sharding", "strategy", f"DeepSpeed ZeRO-{stage}", "TrainingArguments.deepspeed")
@@ -173,6 +172,16 @@ def _request(say: Announcements, options: Any) -> None:
         say.request("checkpointing", "enabled", True, "TrainingArguments.gradient_checkpointing")
         asked = (getattr(options, "gradient_checkpointing_kwargs", None) or {}).get("use_reentrant")
         say.request("checkpointing", "reentrant", asked, "TrainingArguments.gradient_checkpointing_kwargs")
+
+
+def _fsdp_version(options: Any) -> Any:
+    """What TrainingArguments hand to accelerate's plugin (transformers 5); else what the configuration says."""
+    config = getattr(options, "fsdp_config", None)
+    given = getattr(options, "fsdp_plugin_args", None)
+    for source, name in ((given, "fsdp_version"), (config, "version"), (config, "fsdp_version")):
+        if isinstance(source, dict) and name in source:
+            return source[name]
+    return os.environ.get("FSDP_VERSION", "1")
 
 
 def _zero_stage(config: Any) -> Any:

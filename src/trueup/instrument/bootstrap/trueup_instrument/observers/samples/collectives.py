@@ -36,6 +36,7 @@ class Window:
     def __init__(self, sample: Sample) -> None:
         self.sample = sample
         self.without_sync = 0
+        self.wrapper_forwards = 0
 
     def listeners(self) -> dict[CodeType, Listener]:
         found: dict[CodeType, Listener] = {}
@@ -46,6 +47,10 @@ class Window:
             code = innermost_code(getattr(getattr(sys.modules.get(name), owner, None), "no_sync", None))
             if code is not None:
                 found[code] = self._no_sync
+        ddp = getattr(sys.modules.get("torch.nn.parallel.distributed"), "DistributedDataParallel", None)
+        code = innermost_code(getattr(ddp, "forward", None))
+        if code is not None:
+            found[code] = self._wrapper_forward
         fsdp2 = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
         code = innermost_code(getattr(fsdp2, "set_requires_gradient_sync", None))
         if code is not None:
@@ -54,6 +59,9 @@ class Window:
 
     def _no_sync(self, frame: FrameType) -> None:
         self.without_sync += 1
+
+    def _wrapper_forward(self, frame: FrameType) -> None:
+        self.wrapper_forwards += 1
 
     def fields(self) -> dict[str, Any]:
         counts: dict[str, int] = {}
@@ -64,6 +72,8 @@ class Window:
                     break
         return {
             "collectives": counts,
+            "exchanged_elements": self.sample.operators.exchanged,
+            "wrapper_forwards": self.wrapper_forwards,
             "no_sync": self.without_sync,
             "backwards": len(self.sample.backwards),
             "reducing_backwards": self._reducing(),
