@@ -28,8 +28,8 @@ FIELDS: dict[str, frozenset[str]] = {
         "model": "roots blocks training parameters sharding adapter optimizer compile_entries tied devices "
         "checkpointing shared",
         "sample": "step seconds compiled_during sequence_length watched recorded modules attention matmul collectives "
-        "no_sync exchanged_elements wrapper_forwards backwards checkpointing gradients updates training_mode reducing_backwards gathers_in_backward "
-        "random_ops random_in_backward autocast padding logits",
+        "no_sync exchanged_elements wrapper_forwards backwards checkpointing gradients updates training_mode "
+        "reducing_backwards gathers_in_backward random_ops random_in_backward autocast padding logits",
         "memory": "peak_bytes source",
         "error": "type message chain user_at out_of_memory thread",
         "observer-off": "observer error",
