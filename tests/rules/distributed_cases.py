@@ -152,6 +152,16 @@ CASES = [
     ),
     negative(
         UNREDUCED,
+        "three of four micro-steps under no_sync",
+        replicated(exchange(backwards=4, wrapper_forwards=4, without_sync=3)),
+    ),
+    negative(
+        UNREDUCED,
+        "one of two models reduced by hand",
+        replicated(exchange(elements=300, collectives={"all_reduce": 1})),
+    ),
+    negative(
+        UNREDUCED,
         "a communication hook keeps the gradients",
         replicated(exchange(wrapper_forwards=1)),
     ),

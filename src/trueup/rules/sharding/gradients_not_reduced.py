@@ -14,6 +14,9 @@ WITHOUT_DATA = {"barrier"}
 ENOUGH = 3
 """Sampled steps below which suspended reductions may be a pause: local SGD averages every few steps."""
 
+SCALARS = 4
+"""Elements that a step may exchange without a gradient being among them, however small the model is."""
+
 
 def detect(record: Record) -> Sighting | None:
     sharding = record.actual.sharding
@@ -30,7 +33,7 @@ def detect(record: Record) -> Sighting | None:
     if _all(steps, lambda step: step.wrapper_forwards == 0):
         what = "DistributedDataParallel's forward was never called"
         return _judged(record, steps, what, "established" if len(steps) > 1 else "likely")
-    if len(steps) >= ENOUGH and _all(steps, lambda step: step.without_sync > 0):
+    if len(steps) >= ENOUGH and _all(steps, lambda step: step.without_sync >= step.backwards):
         return _judged(record, steps, "every backward pass ran under no_sync()", "likely")
     return None  # a communication hook may average at other times
 
@@ -47,7 +50,8 @@ def _gradients_stay(steps: list[Exchange], trainable: int | None) -> bool:
     """True when all that the ranks exchanged is smaller than the gradients: a loss, a metric, a buffer."""
     if _silent(steps):
         return True
-    return bool(trainable) and all(step.elements is not None and step.elements < (trainable or 0) for step in steps)
+    most = max(SCALARS, (trainable or 0) // 10)
+    return all(step.elements is not None and step.elements <= most < (trainable or 0) for step in steps)
 
 
 def _inlined(record: Record) -> bool:
