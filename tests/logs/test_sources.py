@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import io
+import json
 import lzma
 import os
 import subprocess
@@ -145,3 +146,26 @@ def test_ranks_of_lines_that_are_passed_over() -> None:
     steps = "".join(f"[rank{line % 64}]: step {line} loss 0.1\n" for line in range(5000))
     log = log_of(steps + prefixed("[rank70]: "))
     assert log.ranks == (*range(64), 70)
+
+
+OUT_OF_MEMORY = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB.\n"
+
+
+@pytest.mark.parametrize("size", [3 << 20, (9 << 20) - 100, 9 << 20, (9 << 20) + 100, (10 << 20) - 20, 20_000_000])
+def test_the_end_of_a_very_long_line_is_read_and_the_rest_is_told(size: int) -> None:
+    log = read(io.BytesIO(b"step 1\n" + b"x" * size + b" " + OUT_OF_MEMORY + b"step 2\n"))
+    assert "torch.OutOfMemoryError" in [failure.type for failure in log.failures]
+    (note,) = log.notes
+    assert "a line of more than 1 MB" in note
+
+
+def test_progress_bars_are_no_long_line() -> None:
+    bars = b"\r".join(b"%d/900000 steps" % step for step in range(200_000)) + b"\n"
+    assert len(bars) > 3 << 20
+    assert read(io.BytesIO(b"start\n" + bars)).notes == ()
+
+
+def test_a_long_record_is_read_whole() -> None:
+    record = {"log": 'Traceback (most recent call last):\n  File "a.py", line 3, in f\nValueError: ' + "x" * (3 << 20)}
+    log = read(io.BytesIO(json.dumps(record).encode() + b"\n"))
+    assert [failure.type for failure in log.failures] == ["ValueError"]

@@ -59,9 +59,16 @@ def script(tmp_path: Path) -> Path:
     return file
 
 
+def lingering(script: Path) -> Path:
+    """The same job, which goes on for longer than a tick after its last step."""
+    longer = script.with_name("lingering.py")
+    longer.write_text(f"{script.read_text()}\nimport time\ntime.sleep(3)\n")
+    return longer
+
+
 def test_a_training_process(script: Path, tmp_path: Path) -> None:
     updates: list[Record] = []
-    record = observed([PYTHON, str(script)], tmp_path / "run", on_update=updates.append)
+    record = observed([PYTHON, str(lingering(script))], tmp_path / "run", on_update=updates.append)
     assert (record.exit.code, record.steps.count, record.launch.world_size) == (0, 6, 1)
     assert len(record.steps.losses) == 6
     assert record.steps.losses[0] > record.steps.losses[-1] >= 0  # type: ignore[operator]
@@ -72,7 +79,7 @@ def test_a_training_process(script: Path, tmp_path: Path) -> None:
     stored = record_from_json((tmp_path / "run" / "record.json").read_bytes())
     assert stored == record
     assert (tmp_path / "run" / "stdout.txt").read_text() == "trained\n"
-    assert updates, "a process that ended was not told"
+    assert updates, "a sampled step was not told"
 
 
 def test_ranks_behind_a_shell_script_that_sets_pythonpath(script: Path, tmp_path: Path) -> None:
@@ -165,7 +172,7 @@ def test_a_view_that_fails_does_not_stop_the_run(script: Path, tmp_path: Path) -
     def broken(record: Record) -> None:
         raise RuntimeError("no terminal")
 
-    record = observed([PYTHON, str(script)], tmp_path / "run", on_update=broken)
+    record = observed([PYTHON, str(lingering(script))], tmp_path / "run", on_update=broken)
     assert (record.exit.code, record.steps.count) == (0, 6)
     assert "the live view failed: RuntimeError: no terminal" in notes(record)
 
@@ -196,6 +203,32 @@ def test_nothing_secret_is_stored(tmp_path: Path) -> None:
         assert json.loads(text)
         for part in (secret, "abc123", "variable-secret", str(Path.home()) + "/"):
             assert part not in text, name
+
+
+def test_arguments_and_secret_variables_are_not_in_the_events(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("raise SystemExit(__import__('os').environ['NCCL_AUTH_TOKENX'] != 'seen')")
+    run_command(
+        [PYTHON, "-u", "-W", "ignore", str(script), "--api-key", "kkkQ", "trainer.wandb.api_key=oooQ", "-p", "passQ"],
+        out=tmp_path / "run",
+        variant=Variant(
+            environment={
+                "RANK": "0",
+                "NCCL_AUTH_TOKENX": "seen",
+                "TORCH_PROXY": "https://u:pwsecret@h",
+                "NCCL_DEBUG": "INFO",
+            }
+        ),
+        pass_output=False,
+    )
+    (events,) = (tmp_path / "run" / "events").glob("*.jsonl")
+    process = json.loads(events.read_text().splitlines()[0])
+    assert process["argv"][1:] == ["-u", "-W", "ignore", str(script)]
+    assert process["variables"]["NCCL_DEBUG"] == "INFO"
+    assert process["variables"]["NCCL_AUTH_TOKENX"] == "***"
+    for secret in ("kkkQ", "oooQ", "passQ", "pwsecret", '"seen"'):
+        assert secret not in events.read_text()
+    assert json.loads((tmp_path / "run" / "record.json").read_text())["exit"]["code"] == 0
 
 
 def test_folders_of_runs_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import re
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, cast
 
@@ -17,6 +18,12 @@ LONGEST_LINE = 8 << 20
 _UTF16 = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
+LONG_LINE = 1 << 20
+"""Of a longer line only the start is taken for the start of a message, and what ends it: see `_ending_apart`."""
+ENDING = 4000
+_EXCEPTION = re.compile(rb"(?<![\w.])(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Za-z_]\w{0,80}(?:Error|Exception): ")
+
+TOO_LONG = "holds a line of more than 1 MB; a failure was looked for at its start and at its end only"
 DAMAGE = "damaged or cut off: what stands behind the damage could not be read"
 NO_TEXT = "no text, by the bytes that it begins with"
 _CONTROLS = bytes((*range(1, 8), *range(14, 27), *range(28, 32)))
@@ -56,6 +63,9 @@ class _Source:
         self._stream = cast(io.BufferedReader, stream)
         self._note = note
         self._ended = False
+        self._held = b""
+        """The end of a piece of a line that was cut, read with the next piece: a message may begin in it."""
+        self._long = False
 
     def some(self) -> bytes:
         """BLOCK bytes, fewer at the end. Read piece by piece: one large read loses what came before the damage."""
@@ -73,18 +83,38 @@ class _Source:
 
     def block(self) -> bytes:
         """As many, with the rest of the last line."""
-        block = self.some()
-        if self._ended or block.endswith(b"\n"):
-            return block
-        try:
-            return block + self._stream.readline(LONGEST_LINE)
-        except DAMAGED:
-            self._damaged()
-            return block
+        continued, held, self._held = bool(self._held), self._held, b""
+        block, rest = held + self.some(), b""
+        if not self._ended and not block.endswith(b"\n"):
+            try:
+                rest = self._stream.readline(LONGEST_LINE)
+            except DAMAGED:
+                self._damaged()
+            if len(rest) == LONGEST_LINE and not rest.endswith(b"\n"):
+                rest, self._held = rest[:-ENDING], rest[-ENDING:]
+        if len(rest) > LONG_LINE and max(map(len, rest.split(b"\r"))) > LONG_LINE:
+            self.found_long_line()
+            if block[block.rfind(b"\n") + 1 :][:1] != b"{":  # a record is read whole
+                rest = _ending_apart(rest)
+        block += rest
+        if continued and (end := block.find(b"\n")) != -1:
+            return _ending_apart(block[:end]) + block[end:]
+        return _ending_apart(block) if continued and not self._held else block
+
+    def found_long_line(self) -> None:
+        if not self._long:
+            self._long = True
+            self._note(TOO_LONG)
 
     def _damaged(self) -> None:
         self._ended = True
         self._note(DAMAGE)
+
+
+def _ending_apart(line: bytes) -> bytes:
+    """A long line with the last exception that its end names as a piece of its own, as after a carriage return."""
+    at = max((found.start() for found in _EXCEPTION.finditer(line, max(0, len(line) - ENDING))), default=0)
+    return line[:at] + b"\r" + line[at:] if at and line[at - 1 : at] not in (b"\r", b"\n") else line
 
 
 def _is_binary(first: bytes) -> bool:
@@ -99,6 +129,8 @@ def _narrowed(source: _Source, first: bytes, encoding: str) -> Iterator[bytes]:
     while more := source.some():
         cut = text.rfind("\n") + 1
         if cut or len(text) > LONGEST_LINE:
+            if not cut:
+                source.found_long_line()
             cut = cut or len(text)
             yield text[:cut].encode("utf-8", "replace")
             text = text[cut:]

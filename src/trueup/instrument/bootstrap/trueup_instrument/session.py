@@ -12,6 +12,7 @@ import sys
 from trueup_instrument import importing, role
 from trueup_instrument.dynamo import unseen
 from trueup_instrument.events import EventFile
+from trueup_instrument.secrets import program_words, without_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,14 +110,16 @@ class Session:
                 "rank": _number(environment.get("RANK")),
                 "local_rank": _number(environment.get("LOCAL_RANK")),
                 "world_size": _number(environment.get("WORLD_SIZE")),
-                "argv": list(sys.orig_argv),
+                "argv": program_words(sys.orig_argv),
                 "python": platform.python_version(),
                 "executable": sys.executable,
-                "variables": {
-                    name: value
-                    for name, value in environment.items()
-                    if name in SHOWN_VARIABLES or name.startswith(SHOWN_PREFIXES)
-                },
+                "variables": without_secrets(
+                    {
+                        name: value
+                        for name, value in environment.items()
+                        if name in SHOWN_VARIABLES or name.startswith(SHOWN_PREFIXES)
+                    }
+                ),
             }
         )
 
