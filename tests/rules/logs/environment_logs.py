@@ -86,6 +86,24 @@ CASES = (
         ValueError: batch is empty
         """,
     ),
+    *(
+        negative(
+            FLASH,
+            f"caught and printed, and the program {went}",
+            f"""
+            Traceback (most recent call last):
+              File "/home/me/model.py", line 2, in <module>
+                import flash_attn
+            ModuleNotFoundError: No module named 'flash_attn'
+            step 1 loss 2.31
+            step 2 loss 2.30
+            step 3 loss 2.29
+            step 4 loss 2.28
+            {last}
+            """,
+        )
+        for went, last in (("went on", "saved"), ("failed later", "ValueError: batch is empty"))
+    ),
     negative(
         FLASH, "the extension of an installed package", "ModuleNotFoundError: No module named 'flash_attn_2_cuda'"
     ),

@@ -42,7 +42,7 @@ def detect(record: Record) -> Sighting | None:
             *places(calls[:2]),
         ),
         cause=unused[0] if unused else "",
-        remedies=(unused[1], *RULE.remedies) if unused else (),
+        remedies=(unused[1],) if unused else (),
         severity="note" if another else None,  # the model that trains now was never asked to be compiled
     )
 

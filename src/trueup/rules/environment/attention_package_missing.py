@@ -22,12 +22,14 @@ TYPES = ("ImportError", "ModuleNotFoundError")
 BROKEN = re.compile(r"undefined symbol|cannot open shared object|DLL load failed|version .\S+. not found")
 """What the loader says of a package that is there and does not load."""
 IMPORT_OF = re.compile(r"^RuntimeError: Failed to import ")
+AFTER = 3
+"""Lines that may follow the last one of a process that died, such as a shell's."""
 
 
 def detect_log(log: Log) -> Sighting | None:
     for failure in log.failures:
         found = _found(failure.printed) if failure.kind in ("exception", "message") else None
-        if found is None or failure.role != "root" or not failure.type or _broken(failure):
+        if found is None or failure.role != "root" or not failure.type or _broken(failure) or _went_on(log, failure):
             continue
         line = failure.printed[found.start() :].partition("\n")[0]
         return Sighting(
@@ -35,6 +37,7 @@ def detect_log(log: Log) -> Sighting | None:
             evidence=(
                 Evidence(what="printed", value=line[:300], at=f"line {failure.first_line}", ranks=failure.ranks),
             ),
+            confidence="possible" if found["module"] and _not_last(log, failure) else "established",
             failure=failure,
         )
     return None
@@ -60,6 +63,25 @@ def _found(printed: str) -> re.Match[str] | None:
 
 def _broken(failure: Failure) -> bool:
     return any(BROKEN.search(each.printed) for each in (failure, *failure.causes))
+
+
+def _went_on(log: Log, failure: Failure) -> bool:
+    """True when the same process failed of something else later: it had printed what it caught."""
+    return any(
+        later.kind == "exception"
+        and later.role == "root"
+        and later.rank == failure.rank
+        and later.first_line > failure.last_line
+        and _found(later.printed) is None
+        for later in log.failures
+    )
+
+
+def _not_last(log: Log, failure: Failure) -> bool:
+    """True when a whole traceback is followed by more than a launcher's summary: it may have been printed as caught."""
+    followed = any(each.first_line > failure.last_line and each.role in ("summary", "cascade") for each in log.failures)
+    last = failure.last_line - failure.printed.count("\n")  # what follows without a mark of its own may count to it
+    return bool(failure.frames) and not followed and log.lines - last > AFTER
 
 
 def _message(found: re.Match[str]) -> str:
