@@ -31,10 +31,7 @@ CHANGING = {"os.mkdir": 1, "os.remove": 1, "os.rename": 2, "os.rmdir": 1, "os.tr
 
 
 def attach(session: Session) -> None:
-    folder = os.environ.get(PROBE)
-    if not folder:
-        return
-    probe = Probe(folder)
+    probe = Probe(os.environ[PROBE])
     sys.addaudithook(probe.heard)
     session.after_torch(NAME, "torch.serialization", lambda module: _before(session, module, "save", "f", probe.own))
     session.imports.after(

@@ -90,7 +90,8 @@ class Session:
         atexit.register(self._end)
         if self.role == role.RANK and os.environ.get("RANK") is not None:
             self.open()
-        self.guarded(isolation.NAME, isolation.attach)(self)
+        if isolation.PROBE in os.environ:
+            self.guarded(isolation.NAME, isolation.attach)(self)
         appliers.attach_all(self)  # first: observers then see what the appliers leave of each call
         observers.attach_all(self)
 
