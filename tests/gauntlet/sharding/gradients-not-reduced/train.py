@@ -24,7 +24,6 @@ def main():
         dist.all_reduce(mean)
         if dist.get_rank() == 0:
             print(step, mean.item() / dist.get_world_size(), flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
