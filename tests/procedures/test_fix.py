@@ -141,6 +141,24 @@ def test_a_remedy_whose_fault_made_results_wrong_says_that_they_change() -> None
     assert fixing.probes == 2
 
 
+def test_beside_a_correction_another_remedy_still_may_not_change_the_results() -> None:
+    rule = "attention/packing-leak-mask-or-cache-present"
+    worse = [loss * 1.1 for loss in WRONG]
+
+    def job(remedies: set[str]) -> Record:
+        findings = [] if "disable-kv-cache" in remedies else [finding(rule, "disable-kv-cache")]
+        if "raise-recompile-limit" not in remedies:
+            findings.append(finding(INTEGERS, "raise-recompile-limit"))
+        losses = worse if len(remedies) == 2 else WRONG if "disable-kv-cache" in remedies else LOSSES
+        return record(*findings, losses=losses)
+
+    fixing = fix(runs_of(job)[0])
+    assert [each.remedy for each in fixing.applied] == ["disable-kv-cache"]
+    assert [each.remedy for each in fixing.dropped] == ["raise-recompile-limit"]
+    assert fixing.proof is not None
+    assert fixing.proof.numerics.verdict == "corrected"
+
+
 def test_a_remedy_with_which_the_job_fails_is_dropped() -> None:
     def job(remedies: set[str]) -> Record:
         return record(code=1) if remedies else record(finding(KV, "disable-kv-cache"))

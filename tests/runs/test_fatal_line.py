@@ -18,14 +18,14 @@ Traceback (most recent call last):
     sys.exit(main())
 subprocess.CalledProcessError: Command '['python', 'x.py']' returned non-zero exit status 2.
 """
-NO_FILE = "/venv/bin/python3: can't open file '/work/x.py': [Errno 2] No such file or directory\n"
+NO_FILE = "/usr/bin/python3: can't open file '/jobs/x.py': [Errno 2] No such file or directory\n"
 
 
 @pytest.mark.parametrize(
     ("printed", "line"),
     [
-        (NO_FILE * 2 + TORCHRUN, "can't open file '/work/x.py': [Errno 2] No such file or directory"),
-        (NO_FILE + ACCELERATE, "can't open file '/work/x.py': [Errno 2] No such file or directory"),
+        (NO_FILE * 2 + TORCHRUN, "can't open file '/jobs/x.py': [Errno 2] No such file or directory"),
+        (NO_FILE + ACCELERATE, "can't open file '/jobs/x.py': [Errno 2] No such file or directory"),
         ("/venv/bin/python: No module named trainer\n" + TORCHRUN, "No module named trainer"),
         ("x.py: error: unrecognized arguments: --lr\n" + TORCHRUN, "x.py: error: unrecognized arguments: --lr"),
         ("sh: 1: train: not found\n", "sh: 1: train: not found"),

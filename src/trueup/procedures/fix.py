@@ -110,7 +110,11 @@ def fix(run: Run, limits: Sequence[str] = ()) -> Fixing:
     before = search.before
     if not search.kept:
         return Fixing(
-            before=before, dropped=tuple(search.dropped), recipe=_recipe(search, before), probes=search.probes
+            before=before,
+            dropped=tuple(search.dropped),
+            recipe=_recipe(search, before),
+            probes=search.probes,
+            notes=tuple(limits),
         )
     after = search.record(search.kept)
     return Fixing(
@@ -168,7 +172,8 @@ def _needs_control(search: Search) -> bool:
 
 def _culprit(search: Search, control: Record | None) -> Choice:
     """The remedy without which the others leave the results as they are, else the last."""
-    harmless = [choice for choice in search.kept if not _corrects(choice)]
+    correcting = {choice.remedy for choice in search.kept if _corrects(choice)}
+    harmless = [choice for choice in search.kept if choice.remedy not in correcting]
     for choice in harmless[:-1]:
         rest = [each for each in search.kept if each.remedy != choice.remedy]
         if _numerics(search, rest, control).verdict != "different":
@@ -177,11 +182,19 @@ def _culprit(search: Search, control: Record | None) -> Choice:
 
 
 def _numerics(search: Search, choices: Sequence[Choice], control: Record | None) -> Numerics:
+    """The verdict on `choices`; those that correct results are what the others are compared with."""
     corrected = [choice for choice in choices if _corrects(choice)]
-    if corrected:
-        names = ", ".join(f"{choice.remedy} ({choice.rule})" for choice in corrected)
-        return Numerics(verdict="corrected", why=f"the results were wrong and change by design: {names}")
-    return numerics.compared(search.before, search.record(choices), control)
+    if not corrected:
+        return numerics.compared(search.before, search.record(choices), control)
+    names = ", ".join(f"{choice.remedy} ({choice.rule})" for choice in corrected)
+    why = f"the results were wrong and change by design: {names}"
+    others = {choice.remedy for choice in choices} - {choice.remedy for choice in corrected}
+    if others:
+        verdict = numerics.compared(search.record(corrected), search.record(choices), control)
+        if verdict.verdict == "different":
+            return verdict
+        why = f"{why}; against these alone, {', '.join(sorted(others))}: {verdict.why}"
+    return Numerics(verdict="corrected", why=why)
 
 
 def _corrects(choice: Choice) -> bool:
