@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from trueup.schema.wheels import Resolution
 
 SEVERITIES = ("error", "warning", "note")
+"""As in schema.finding, which `--help` is not to wait for."""
 
 
 @click.command(short_help="Find what does not fit together in an environment, importing none of it.")

@@ -12,9 +12,9 @@ import msgspec
 
 from trueup.procedures import numerics
 from trueup.procedures.speed import speed
-from trueup.remedies.choice import SEVERITIES, Choice, next_choices
+from trueup.remedies.choice import Choice, next_choices
 from trueup.remedies.registry import application
-from trueup.schema.finding import Finding
+from trueup.schema.finding import SEVERITIES, Finding
 from trueup.schema.fixing import Applied, Dropped, Fixing, Numerics, Proof, Step
 from trueup.schema.record import Record, unchanged
 from trueup.schema.variant import Variant
@@ -88,7 +88,7 @@ class Search:
         return {
             choice.rule
             for choice in choices
-            if severity.get(choice.rule, -1) >= SEVERITIES.index(self.seen[choice.rule].severity)
+            if severity.get(choice.rule, len(SEVERITIES)) <= SEVERITIES.index(self.seen[choice.rule].severity)
         }
 
     def drop(self, choice: Choice, why: str) -> None:

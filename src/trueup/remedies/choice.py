@@ -7,9 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from trueup.remedies.registry import application, is_known
-from trueup.schema.finding import Finding
-
-SEVERITIES = ("note", "warning", "error")
+from trueup.schema.finding import SEVERITIES, Finding
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -23,7 +21,7 @@ def choices(findings: Iterable[Finding]) -> tuple[Choice, ...]:
     """Every remedy that can be applied, the first of each finding before its alternatives, worse findings first."""
     return tuple(
         Choice(finding.rule, remedy.id)
-        for finding in sorted(findings, key=lambda finding: -SEVERITIES.index(finding.severity))
+        for finding in sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))
         if finding.confidence != "possible"
         for remedy in finding.remedies
         if remedy.automatic and is_known(remedy.id)

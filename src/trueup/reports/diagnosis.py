@@ -11,9 +11,8 @@ from trueup.reports import environment
 from trueup.reports.plain import plain
 from trueup.reports.quantities import count
 from trueup.schema.diagnosis import Diagnosis
-from trueup.schema.finding import Severity
+from trueup.schema.finding import SEVERITIES
 
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 MOST_NOTES = 20
 
 

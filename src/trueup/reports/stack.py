@@ -10,8 +10,8 @@ import msgspec
 
 from trueup.reports.quantities import count, percent, size
 from trueup.reports.variant import forced
-from trueup.reports.verdict import FULL_PRECISION, SEVERITIES, attention_in_words
-from trueup.schema.finding import Finding
+from trueup.reports.verdict import FULL_PRECISION, attention_in_words
+from trueup.schema.finding import SEVERITIES, Finding
 from trueup.schema.layer import LAYERS, Layer
 from trueup.schema.record import Applied, Record
 

@@ -8,11 +8,9 @@ from trueup.reports.excerpt import first_sentence
 from trueup.reports.plain import plain
 from trueup.reports.quantities import count, percent
 from trueup.reports.variant import forced_in_words
-from trueup.schema.finding import Severity
+from trueup.schema.finding import SEVERITIES
 from trueup.schema.record import Attention, Compile, Record
 
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-"""Worst first."""
 FULL_PRECISION = ("float32", "float64", "complex64", "complex128")
 """All other dtypes of matrix multiplications count as low."""
 LONGEST_FORCED = 48

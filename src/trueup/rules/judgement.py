@@ -10,14 +10,13 @@ import msgspec
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.registry import all_rules, rules_with
 from trueup.schema.environment import Environment
-from trueup.schema.finding import Confidence, Finding, Severity
+from trueup.schema.finding import SEVERITIES, Confidence, Finding
 from trueup.schema.layer import LAYERS
 from trueup.schema.record import Record
 
 RULE_FAILED = "trueup/rule-failed"
 """Id of the note that says that a rule could not judge."""
 
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 CONFIDENCES: tuple[Confidence, ...] = ("established", "likely", "possible")
 _Facts = TypeVar("_Facts")
 

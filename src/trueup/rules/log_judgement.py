@@ -15,11 +15,11 @@ from functools import cache
 import msgspec
 
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.judgement import CONFIDENCES, SEVERITIES, rule_failed
+from trueup.rules.judgement import CONFIDENCES, rule_failed
 from trueup.rules.log_claims import WHOLE_LOG, Claim, TextClaims, claims_of
 from trueup.rules.log_index import TextIndex
 from trueup.rules.registry import all_rules
-from trueup.schema.finding import Evidence, Finding
+from trueup.schema.finding import SEVERITIES, Evidence, Finding
 from trueup.schema.log import Log
 
 MOST_EVIDENCE = 5

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
 from trueup.schema.layer import Layer
 
 Severity = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+"""Worst first."""
 Confidence = Literal["established", "likely", "possible"]
 RemedyKind = Literal["in-process", "env-var", "config-edit", "install", "code"]
 
