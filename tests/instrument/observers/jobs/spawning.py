@@ -11,6 +11,7 @@ def train(rank, store):
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
     weight = torch.ones(2, requires_grad=True)
     weight.sum().backward()
+    dist.barrier()  # a rank that leaves while the other still connects ends both
     dist.destroy_process_group()
 
 
