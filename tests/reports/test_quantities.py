@@ -2,7 +2,7 @@
 
 import pytest
 
-from trueup.reports.facts import numbers_in_words
+from trueup.reports.evidence import numbers_in_words
 from trueup.reports.quantities import count, percent, seconds, size
 
 

@@ -27,26 +27,25 @@ def verdict(diagnosis: Diagnosis) -> str:
 
 def as_text(diagnosis: Diagnosis, *, width: int = 100, colour: bool = False) -> str:
     """For a terminal or a log file; lines made to be copied are never broken."""
-    from rich.text import Text
-
-    from trueup.reports.terminal import console_of, labelled, print_finding, printed
+    from trueup.reports.page import Page
+    from trueup.reports.terminal import labelled, print_finding
     from trueup.reports.wheels import print_wheels
 
-    console = console_of(width, colour)
-    console.print(Text(f"trueup: {verdict(diagnosis)}", style="bold"), soft_wrap=True)
-    console.print()
+    page = Page(width, colour)
+    page.line((f"trueup: {verdict(diagnosis)}", "bold"))
+    page.blank()
     if diagnosis.wheels is not None:
-        print_wheels(console, diagnosis.wheels)
+        print_wheels(page, diagnosis.wheels)
     for label, text in environment.lines(diagnosis.facts):
-        labelled(console, label, text, 12)
+        labelled(page, label, text, 12)
     for finding in diagnosis.findings:
-        print_finding(console, finding)
+        print_finding(page, finding)
     if diagnosis.facts.notes:
-        console.print()
-        console.print(Text("What is not as it should be, or could not be read", style="bold"))
+        page.blank()
+        page.line(("What is not as it should be, or could not be read", "bold"))
         for note in notes(diagnosis):
-            labelled(console, "-", note, 2)
-    return printed(console)
+            labelled(page, "-", note, 2)
+    return page.text()
 
 
 def notes(diagnosis: Diagnosis) -> Iterator[str]:

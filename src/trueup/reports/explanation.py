@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from rich.text import Text
 
 from trueup import __version__
 from trueup.reports import html, sarif
-from trueup.reports.facts import numbers_in_words, ranks_in_words
+from trueup.reports.evidence import numbers_in_words, ranks_in_words
+from trueup.reports.page import Page
 from trueup.reports.plain import plain
 from trueup.reports.quantities import count, size
-from trueup.reports.terminal import console_of, labelled, print_finding, printed
+from trueup.reports.terminal import labelled, print_finding
 from trueup.schema.explanation import Explanation, Unexplained
 
 NOTHING = "no failure found"
@@ -23,25 +23,25 @@ EMPTY = "no text could be read"
 
 def as_text(explanation: Explanation, *, width: int = 100, colour: bool = False) -> str:
     """The root finding first; what is not known where nothing fits."""
-    console = console_of(width, colour)
-    console.print(Text(f"trueup: {verdict(explanation)}", style="bold"), soft_wrap=True)
+    page = Page(width, colour)
+    page.line((f"trueup: {verdict(explanation)}", "bold"))
     certain = any(finding.confidence != "possible" for finding in explanation.findings)
     if certain:
         for finding in explanation.findings:
-            print_finding(console, finding)
+            print_finding(page, finding)
     for failure in explanation.unexplained:
-        console.print()
-        console.print(Text.assemble(("not known", "bold red"), f" {plain(failure.text)}"), soft_wrap=True)
+        page.blank()
+        page.line(("not known", "error"), f" {plain(failure.text)}")
         for label, value in told(failure):
-            labelled(console, label, value, INDENT)
+            labelled(page, label, value, INDENT)
     if not certain:
         for finding in explanation.findings:
-            print_finding(console, finding)
-    console.print()
-    labelled(console, "read", read_in_words(explanation), INDENT)
+            print_finding(page, finding)
+    page.blank()
+    labelled(page, "read", read_in_words(explanation), INDENT)
     for note in explanation.notes:
-        labelled(console, "note", plain(note), INDENT)
-    return printed(console)
+        labelled(page, "note", plain(note), INDENT)
+    return page.text()
 
 
 def as_json(explanation: Explanation) -> str:

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import msgspec
-from rich.console import Console
-from rich.text import Text
 
 from trueup import __version__
 from trueup.reports import sarif
 from trueup.reports.html import template
+from trueup.reports.page import Page
 from trueup.reports.plain import plain
 from trueup.reports.quantities import count, seconds, size
-from trueup.reports.terminal import console_of, labelled, printed
+from trueup.reports.terminal import labelled
 from trueup.reports.verdict import verdict
 from trueup.schema.fixing import Fixing, Proof, Speed
 
 
 def as_text(fixing: Fixing, *, width: int = 100, colour: bool = False, variant: str | None = None) -> str:
     """The report; `variant` is the file that the variant was written to."""
-    console = console_of(width, colour)
-    console.print(Text(f"trueup fix: {headline(fixing)}", style="bold"), soft_wrap=True)
-    console.print()
-    labelled(console, "was", verdict(fixing.before), 9)
+    page = Page(width, colour)
+    page.line((f"trueup fix: {headline(fixing)}", "bold"))
+    page.blank()
+    labelled(page, "was", verdict(fixing.before), 9)
     if fixing.after is not None:
-        labelled(console, "is", verdict(fixing.after), 9)
+        labelled(page, "is", verdict(fixing.after), 9)
     for label, text in facts(fixing):
-        labelled(console, label, text, 9)
-    _print_recipe(console, fixing)
+        labelled(page, label, text, 9)
+    _print_recipe(page, fixing)
     if fixing.variant is not None and variant is not None:
-        console.print()
-        console.print(Text(f"variant {variant}; run it: trueup run --with {variant} -- COMMAND"), soft_wrap=True)
+        page.blank()
+        page.line(f"variant {variant}; run it: trueup run --with {variant} -- COMMAND")
     for note in fixing.notes:
-        console.print(Text(f"note    {plain(note)}"), soft_wrap=True)
-    return printed(console)
+        page.line(f"note    {plain(note)}")
+    return page.text()
 
 
 def as_json(fixing: Fixing) -> str:
@@ -111,13 +110,13 @@ def _same(proof: Proof) -> str | None:
     return told.get(proof.numerics.verdict)
 
 
-def _print_recipe(console: Console, fixing: Fixing) -> None:
+def _print_recipe(page: Page, fixing: Fixing) -> None:
     if not fixing.recipe:
         return
-    console.print()
-    console.print(Text("To make it permanent" if fixing.applied else "To do", style="bold"))
+    page.blank()
+    page.line(("To make it permanent" if fixing.applied else "To do", "bold"))
     for number, step in enumerate(fixing.recipe, 1):
         places = f"  ({', '.join(map(plain, step.at))})" if step.at else ""
         by_hand = "" if step.automatic else "by hand: "
-        console.print(Text.assemble(f"  {number}. {by_hand}", (plain(step.how), "bold"), places), soft_wrap=True)
-        console.print(Text(f"     for {step.rule}"), soft_wrap=True)
+        page.line(f"  {number}. {by_hand}", (plain(step.how), "bold"), places)
+        page.line(f"     for {step.rule}")

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from trueup import __version__
 from trueup.reports import facts
 from trueup.reports.chart import HEIGHT, WIDTH, chart
+from trueup.reports.evidence import evidence_in_words
 from trueup.reports.plain import plain
 from trueup.reports.quantities import percent
 from trueup.reports.stack import stack_rows
@@ -68,5 +69,5 @@ def template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
     )
     environment.filters["percent"] = lambda share: None if share is None else percent(share)
-    environment.filters["evidence"] = facts.evidence_in_words
+    environment.filters["evidence"] = evidence_in_words
     return environment.get_template(name)

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from trueup import __version__
 from trueup.reports import facts
+from trueup.reports.evidence import evidence_in_words
 from trueup.reports.plain import plain
 from trueup.schema.finding import Finding, Remedy
 from trueup.schema.record import Record
@@ -108,7 +109,7 @@ def _result(finding: Finding, rule_index: int) -> dict[str, Any]:
         "locations": locations[:1],
         "properties": {
             "confidence": finding.confidence,
-            "evidence": [plain(facts.evidence_in_words(evidence)) for evidence in finding.evidence],
+            "evidence": [plain(evidence_in_words(evidence)) for evidence in finding.evidence],
         },
     }
     if locations[1:]:

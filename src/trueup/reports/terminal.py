@@ -1,66 +1,33 @@
-"""What the text reports of all commands share: a console, and how a finding is printed.
+"""How a finding is printed in the text reports of all commands.
 
 Everything is words first; colour only repeats them. Text of the user's process is never read as markup.
 """
 
 from __future__ import annotations
 
-import io
-
-from rich.console import Console
-from rich.padding import Padding
-from rich.text import Text
-
-from trueup.reports import facts
+from trueup.reports.evidence import evidence_in_words
+from trueup.reports.page import Page
 from trueup.reports.plain import plain
 from trueup.schema.finding import Finding
 
-STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 
-
-def console_of(width: int, colour: bool) -> Console:
-    """A console that prints into a text; `printed` gives it back."""
-    return Console(
-        file=io.StringIO(),
-        width=width,
-        force_terminal=colour,
-        color_system="standard" if colour else None,
-        no_color=not colour,
-        markup=False,
-        emoji=False,
-        highlight=False,
-        legacy_windows=False,
-    )
-
-
-def printed(console: Console) -> str:
-    """What was printed, without blanks at the ends of lines."""
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
-
-
-def print_finding(console: Console, finding: Finding) -> None:
+def print_finding(page: Page, finding: Finding) -> None:
     """A finding with its evidence, cause, remedies and sources; lines made to be copied are never broken."""
-    console.print()
-    heading = Text.assemble((finding.severity, STYLES[finding.severity]), " ", (plain(finding.rule), "bold"))
-    if finding.confidence != "established":
-        heading.append(f" ({finding.confidence})")
-    console.print(heading)
-    console.print(Padding(Text(plain(finding.message)), (0, 0, 0, 2)))
+    page.blank()
+    doubt = "" if finding.confidence == "established" else f" ({finding.confidence})"
+    page.line((finding.severity, finding.severity), " ", (plain(finding.rule), "bold"), doubt)
+    page.paragraph(plain(finding.message), indent=2)
     if finding.follows:
-        console.print(Text(f"  follows from {plain(finding.follows)}"), soft_wrap=True)
+        page.line(f"  follows from {plain(finding.follows)}")
     for evidence in finding.evidence:
-        console.print(Text(f"  seen   {plain(facts.evidence_in_words(evidence))}"), soft_wrap=True)
-    labelled(console, "cause", finding.cause, 7)
+        page.line(f"  seen   {plain(evidence_in_words(evidence))}")
+    labelled(page, "cause", finding.cause, 7)
     for remedy in finding.remedies:
-        console.print(Text.assemble("  do     ", (plain(remedy.how), "bold")), soft_wrap=True)
+        page.line("  do     ", (plain(remedy.how), "bold"))
     for source in finding.sources:
-        console.print(Text(f"  see    {plain(source)}"), soft_wrap=True)
+        page.line(f"  see    {plain(source)}")
 
 
-def labelled(console: Console, label: str, text: str, indent: int) -> None:
+def labelled(page: Page, label: str, text: str, indent: int) -> None:
     """A wrapped paragraph with its label in the margin."""
-    margin = f"  {label}"
-    for line in Text(plain(text)).wrap(console, console.width - 2 - indent, overflow="fold"):
-        console.print(Text(margin.ljust(2 + indent)) + line, soft_wrap=True)
-        margin = ""
+    page.paragraph(plain(text), label=f"  {label}", indent=2 + indent)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rich.console import Console
-from rich.text import Text
-
+from trueup.reports.page import Page
 from trueup.reports.plain import plain
 from trueup.reports.quantities import count
 from trueup.reports.terminal import labelled
@@ -25,48 +23,48 @@ AXES = {
 }
 
 
-def print_wheels(console: Console, found: Resolution) -> None:
+def print_wheels(page: Page, found: Resolution) -> None:
     """The section of the text report. Lines made to be copied are never broken."""
-    console.print(Text(plain(f"{found.asked} for this environment"), style="bold"))
-    labelled(console, "answer", found.summary, 10)
+    page.line((plain(f"{found.asked} for this environment"), "bold"))
+    labelled(page, "answer", found.summary, 10)
     if found.installed:
-        labelled(console, "installed", f"{found.package} {found.installed}", 10)
-    labelled(console, "here", "; ".join(f"{name} {value}" for name, value in found.here.items()), 10)
+        labelled(page, "installed", f"{found.package} {found.installed}", 10)
+    labelled(page, "here", "; ".join(f"{name} {value}" for name, value in found.here.items()), 10)
     for number, way in enumerate(found.ways, 1):
-        _print_way(console, way, number if len(found.ways) > 1 else None)
-    console.print()
+        _print_way(page, way, number if len(found.ways) > 1 else None)
+    page.blank()
     for move in found.moves:
-        labelled(console, "moves", move_in_words(move), 11)
+        labelled(page, "moves", move_in_words(move), 11)
     if found.candidates or found.verdict not in ("fits", "moves"):
-        labelled(console, "considered", considered(found), 11)
+        labelled(page, "considered", considered(found), 11)
     for candidate in nearest(found):
-        console.print(Text(f"    {plain(candidate.file)}"), soft_wrap=True)
+        page.line(f"    {plain(candidate.file)}")
         for rejection in candidate.rejections:
-            console.print(Text(f"      not: {plain(rejection.why)}"), soft_wrap=True)
+            page.line(f"      not: {plain(rejection.why)}")
     for note in found.notes:
-        labelled(console, "note", note, 11)
+        labelled(page, "note", note, 11)
     for source in found.sources:
-        console.print(Text(f"  see        {plain(source)}"), soft_wrap=True)
-    console.print()
+        page.line(f"  see        {plain(source)}")
+    page.blank()
 
 
-def _print_way(console: Console, way: Way, number: int | None) -> None:
-    console.print()
+def _print_way(page: Page, way: Way, number: int | None) -> None:
+    page.blank()
     title = f"{number}. {way.title}" if number else way.title
-    console.print(Text(f"  {plain(title)}", style="bold"), soft_wrap=True)
+    page.line((f"  {plain(title)}", "bold"))
     for tool, line in way.commands.items():
-        console.print(Text(f"    {tool:<6} {plain(line)}"), soft_wrap=True)
+        page.line(f"    {tool:<6} {plain(line)}")
     for text in way.moves:
-        labelled(console, "  moves", text, 9)
+        labelled(page, "  moves", text, 9)
     for text in way.missing:
-        console.print(Text(f"    lacks  {plain(text)}"), soft_wrap=True)
+        page.line(f"    lacks  {plain(text)}")
     if way.minutes is not None:
         low, high = way.minutes
-        labelled(console, "  takes", f"{low} to {count(high, 'minute')}, an estimate", 9)
+        labelled(page, "  takes", f"{low} to {count(high, 'minute')}, an estimate", 9)
     if way.cost:
-        labelled(console, "  cost", way.cost, 9)
+        labelled(page, "  cost", way.cost, 9)
     for source in way.sources:
-        console.print(Text(f"    see    {plain(source)}"), soft_wrap=True)
+        page.line(f"    see    {plain(source)}")
 
 
 def move_in_words(move: Move) -> str:
