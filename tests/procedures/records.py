@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trueup.schema.finding import Finding, Remedy
-from trueup.schema.record import Exit, Record, Steps
+from trueup.schema.record import Actual, Exit, Memory, Record, Steps
 
 LOSSES = (5.0, 4.5, 4.2, 4.0, 3.9, 3.85, 3.8, 3.7)
 
@@ -30,6 +30,7 @@ def record(
     seconds: float = 0.1,
     norms: Sequence[float | None] = (),
     code: int = 0,
+    peak: int | None = None,
 ) -> Record:
     return Record(
         exit=Exit(code=code, reason="ValueError" if code else None),
@@ -40,5 +41,6 @@ def record(
             seconds=tuple(seconds for _ in losses),
         ),
         environment={"packages": {"torch": "2.13.0", "numpy": "2.0"}},
+        actual=Actual(memory=Memory(peak_bytes=peak)),
         findings=findings,
     )

@@ -15,6 +15,8 @@ from trueup.schema.variant import Variant
 
 KV = "compile/recompile-kv-cache-in-training"
 INTEGERS = "compile/recompile-per-layer-attribute"
+KV_OFF, LIMIT, UNSPECIALIZED = "disable-kv-cache", "raise-recompile-limit", "unspecialize-module-integers"
+SLOW = finding(INTEGERS, UNSPECIALIZED, LIMIT)
 WRONG = [loss * (1.01 + 0.01 * step) for step, loss in enumerate(LOSSES)]
 
 Job = Callable[[set[str]], Record]
@@ -110,7 +112,7 @@ def test_of_two_remedies_only_the_one_that_changes_the_results_is_dropped() -> N
     assert [each.remedy for each in fixing.dropped] == ["disable-kv-cache"]
     assert fixing.after is not None
     assert [each.rule for each in fixing.after.findings] == [KV]
-    assert [(step.rule, step.automatic) for step in fixing.recipe] == [(INTEGERS, True), (KV, False)]
+    assert [(step.rule, step.automatic) for step in fixing.recipe] == [(KV, False), (INTEGERS, True)]
 
 
 def test_the_noise_of_a_job_without_a_seed_is_no_change_of_results() -> None:
@@ -187,7 +189,68 @@ def test_what_a_cure_uncovers_is_cured_too() -> None:
     run, made = runs_of(job)
     fixing = fix(run)
     assert [each.remedy for each in fixing.applied] == ["disable-kv-cache", "raise-recompile-limit"]
-    assert len(made) == len(set(made)) == 3
+    assert made == [(), (KV_OFF,), (KV_OFF, LIMIT), (LIMIT,)], "the last to see whether the first is still needed"
+
+
+def test_a_remedy_without_which_its_finding_is_gone_as_well_is_left_out() -> None:
+    def job(remedies: set[str]) -> Record:
+        return record() if KV_OFF in remedies else record(finding(KV, KV_OFF), finding(INTEGERS, LIMIT))
+
+    fixing = fix(runs_of(job)[0])
+    assert [each.remedy for each in fixing.applied] == [KV_OFF]
+    assert [(each.remedy, each.why) for each in fixing.dropped] == [(LIMIT, "the finding is gone without it, too")]
+
+
+def test_of_two_remedies_that_cure_the_faster_one_is_kept() -> None:
+    def job(remedies: set[str]) -> Record:
+        return record(seconds=0.05 if LIMIT in remedies else 0.08) if remedies else record(SLOW)
+
+    fixing = fix(runs_of(job)[0])
+    assert [each.remedy for each in fixing.applied] == [LIMIT]
+    assert [each.remedy for each in fixing.dropped] == [UNSPECIALIZED]
+    assert "cures it, too; with raise-recompile-limit instead of" in fixing.dropped[0].why
+    assert fixing.after is not None
+    assert fixing.after.steps.seconds[0] == 0.05
+
+
+def test_a_faster_remedy_that_changes_the_results_is_not_kept() -> None:
+    def job(remedies: set[str]) -> Record:
+        if LIMIT in remedies:
+            return record(losses=WRONG, seconds=0.05)
+        return record(seconds=0.08) if remedies else record(SLOW)
+
+    assert [each.remedy for each in fix(runs_of(job)[0]).applied] == [UNSPECIALIZED]
+
+
+def test_for_memory_the_remedy_with_the_lowest_peak_is_kept() -> None:
+    def job(remedies: set[str]) -> Record:
+        if not remedies:
+            return record(SLOW, peak=1000)
+        return record(seconds=0.05, peak=900) if LIMIT in remedies else record(seconds=0.08, peak=500)
+
+    assert [each.remedy for each in fix(runs_of(job)[0], goal="memory").applied] == [UNSPECIALIZED]
+    assert [each.remedy for each in fix(runs_of(job)[0], goal="speed").applied] == [LIMIT]
+
+
+def test_for_speed_a_remedy_that_makes_steps_slower_is_left_out() -> None:
+    def job(remedies: set[str]) -> Record:
+        return record(seconds=0.2) if remedies else record(finding(KV, KV_OFF))
+
+    assert [each.remedy for each in fix(runs_of(job)[0]).applied] == [KV_OFF], "what was asked for runs at any cost"
+    fixing = fix(runs_of(job)[0], goal="speed")
+    assert fixing.applied == ()
+    assert fixing.dropped[0].why == "without it a step takes 0.50 times as long"
+
+
+def test_the_speed_is_measured_over_pairs_in_turn() -> None:
+    def job(remedies: set[str]) -> Record:
+        return record(seconds=0.05) if remedies else record(finding(KV, KV_OFF))
+
+    run, made = runs_of(job)
+    fixing = fix(run, pairs=2)
+    assert made == [(), (KV_OFF,), (KV_OFF,), ()]
+    assert fixing.proof is not None
+    assert fixing.proof.speed.ratio == pytest.approx(2)
 
 
 def test_remedies_that_exclude_each_other_are_never_combined(monkeypatch: pytest.MonkeyPatch) -> None:

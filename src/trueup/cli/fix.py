@@ -13,6 +13,7 @@ from trueup.cli.output import format_option, is_coloured, json_option, printed_o
 from trueup.cli.parameters import output_file, seconds
 
 if TYPE_CHECKING:
+    from trueup.procedures.selection import Goal
     from trueup.schema.fixing import Fixing
 
 WRITTEN = "# written by trueup fix"
@@ -36,6 +37,21 @@ WRITTEN = "# written by trueup fix"
 )
 @click.option("--timeout", type=seconds, metavar="S", help="End a run after S seconds.")
 @click.option(
+    "--goal",
+    type=click.Choice(["correct", "speed", "memory"]),
+    default="correct",
+    show_default=True,
+    help="correct: what was asked for runs, whatever it costs. speed, memory: leave out a remedy that costs it.",
+)
+@click.option(
+    "--pairs",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Pairs of runs, as it was and repaired, that the speed is measured on.",
+)
+@click.option(
     "--variant",
     "variant_file",
     type=output_file,
@@ -57,6 +73,8 @@ def fix(
     json_file: Path | None,
     steps: int,
     timeout: float | None,
+    goal: Goal,
+    pairs: int,
     variant_file: Path,
     links: bool,
     quiet: bool,
@@ -90,7 +108,7 @@ def fix(
     say = (lambda text: None) if quiet else (lambda text: click.echo(f"trueup: {text}", err=True))
     try:
         with Probes(command, steps=steps, timeout=timeout, say=say, links=links) as probes:
-            fixing = fixed(probes.run, limits=probes.limits)
+            fixing = fixed(probes.run, limits=probes.limits, goal=goal, pairs=pairs)
     except CommandError as error:
         click.echo(f"trueup: {error}", err=True)
         return error.code

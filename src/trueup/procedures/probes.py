@@ -17,7 +17,7 @@ class Interrupted(Exception):
 
 
 class Probes:
-    """Runs variants of a command below `.trueup/fix/<time>`. Records and captured output stay, the copies go."""
+    """Runs variants of a command below `.trueup/<kind>/<time>`. Records and captured output stay, the copies go."""
 
     def __init__(
         self,
@@ -27,6 +27,7 @@ class Probes:
         timeout: float | None,
         say: Callable[[str], object],
         links: bool = False,
+        kind: str = "fix",
     ) -> None:
         self.limits: list[str] = []
         """What could not be kept apart in this job's working folder."""
@@ -35,7 +36,7 @@ class Probes:
         self._timeout = timeout
         self._say = say
         self._links = links
-        self._folder = new_folder("fix").absolute()
+        self.folder = new_folder(kind).absolute()
         self._probe: Probe | None = None
         self._made = 0
 
@@ -54,7 +55,7 @@ class Probes:
         when somebody ended the run.
         """
         self._made += 1
-        out = self._folder / f"probe-{self._made}"
+        out = self.folder / f"probe-{self._made}"
         self._probe = probe = make_probe(Path.cwd(), out / "tree", self._links)
         self.limits += [note for note in probe.notes if note not in self.limits]
         if self._made == 1:

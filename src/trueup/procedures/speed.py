@@ -1,4 +1,4 @@
-"""How much faster one run's steps are than another's."""
+"""How much faster the steps of some runs are than those of others."""
 
 from __future__ import annotations
 
@@ -11,30 +11,38 @@ from trueup.schema.record import Record
 
 RESAMPLES = 1000
 FEWEST = 4
-"""Late steps below which no interval is told."""
+"""Late steps of a run below which no interval is told."""
+
+Runs = list[Sequence[float]]
+"""Seconds of the late steps of each run."""
 
 
-def speed(before: Record, after: Record) -> Speed:
-    """Median seconds of the later half of the steps, before over after, with a bootstrap interval of 95 %."""
-    was, now = _late(before), _late(after)
+def speed(befores: Sequence[Record], afters: Sequence[Record]) -> Speed:
+    """Median seconds of the later half of the steps, before over after, with a bootstrap interval of 95 %.
+
+    Runs are drawn, then steps of each: with one run a side, the interval holds within these runs only.
+    """
+    was, now = _late(befores), _late(afters)
     if not was or not now:
-        return Speed(before_s=median(was) if was else None, after_s=median(now) if now else None)
-    ratio = median(was) / median(now) if median(now) else None
+        return Speed(before_s=_median(was) if was else None, after_s=_median(now) if now else None)
+    before_s, after_s = _median(was), _median(now)
+    ratio = before_s / after_s if after_s else None
     low = high = None
-    if ratio is not None and min(len(was), len(now)) >= FEWEST:
-        ratios = sorted(_resampled(was, now))
+    if ratio is not None and min(map(len, (*was, *now))) >= FEWEST:
+        draw = random.Random(0)
+        ratios = sorted(_drawn(draw, was) / max(_drawn(draw, now), 1e-9) for _ in range(RESAMPLES))
         low, high = ratios[int(0.025 * RESAMPLES)], ratios[int(0.975 * RESAMPLES) - 1]
-    return Speed(ratio=ratio, low=low, high=high, before_s=median(was), after_s=median(now))
+    return Speed(ratio=ratio, low=low, high=high, before_s=before_s, after_s=after_s)
 
 
-def _late(record: Record) -> Sequence[float]:
-    seconds = record.steps.seconds
-    return seconds[len(seconds) // 2 :]
+def _late(records: Sequence[Record]) -> Runs:
+    every = [record.steps.seconds for record in records]
+    return [seconds[len(seconds) // 2 :] for seconds in every if seconds]
 
 
-def _resampled(was: Sequence[float], now: Sequence[float]) -> list[float]:
-    draw = random.Random(0)
-    return [
-        median(draw.choices(was, k=len(was))) / max(median(draw.choices(now, k=len(now))), 1e-9)
-        for _ in range(RESAMPLES)
-    ]
+def _median(runs: Runs) -> float:
+    return median(second for run in runs for second in run)
+
+
+def _drawn(draw: random.Random, runs: Runs) -> float:
+    return _median([draw.choices(run, k=len(run)) for run in draw.choices(runs, k=len(runs))])

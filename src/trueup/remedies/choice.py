@@ -44,5 +44,16 @@ def next_choices(findings: Iterable[Finding], tried: Iterable[Choice], kept: Ite
     return tuple(new)
 
 
+def alternatives(finding: Finding, choice: Choice, kept: Iterable[Choice]) -> tuple[Choice, ...]:
+    """What else answers `finding` than `choice`, and goes together with what is kept beside it."""
+    beside = tuple(kept)
+    return tuple(
+        other
+        for other in choices((finding,))
+        if other.remedy != choice.remedy
+        and not any(each.remedy == other.remedy or _exclude(each.remedy, other.remedy) for each in beside)
+    )
+
+
 def _exclude(one: str, other: str) -> bool:
     return other in application(one).excludes or one in application(other).excludes
