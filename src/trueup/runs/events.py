@@ -25,6 +25,7 @@ FIELDS: dict[str, frozenset[str]] = {
         "limit error seconds hit",
         "steps": "first seconds losses tokens micro stride",
         "gradient": "step replicated_squares sharded_squares",
+        "drift": "step changes",
         "model": "roots blocks training parameters sharding adapter optimizer compile_entries tied devices "
         "checkpointing shared",
         "sample": "step seconds compiled_during sequence_length watched recorded modules attention matmul collectives "

@@ -15,6 +15,8 @@ from pathlib import Path
 
 PROBE = "TRUEUP_PROBE"
 """Tells the instrument the folder of the probe."""
+DRIFT = "TRUEUP_DRIFT"
+"""Tells the instrument to keep what comparisons of runs need."""
 LINKED_BYTES = 1 << 20
 """Where links are allowed, a larger file is one."""
 COPIED_TOTAL = 2 << 30
@@ -64,7 +66,7 @@ def make_probe(source: Path, tree: Path, links: bool = False) -> Probe:
     copy = _branches(source, tree) if links else _room(tree / source.name, tree)
     copying.mirror(source, copy)
     variables = {PROBE: str(tree)} if links else {}
-    return Probe(copy, tree, {**variables, **offline(tree / "trackers")}, tuple(copying.notes))
+    return Probe(copy, tree, {DRIFT: "1", **variables, **offline(tree / "trackers")}, tuple(copying.notes))
 
 
 def _room(copy: Path, tree: Path) -> Path:

@@ -328,6 +328,14 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """Where the requested number stands."""
 
 
+class Drift(msgspec.Struct, frozen=True, kw_only=True):
+    """How a few elements of the trained parameters that a rank holds have moved since before the first step."""
+
+    step: int
+    rank: int
+    changes: tuple[float, ...]
+
+
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 0
     seconds: tuple[float, ...] = ()
@@ -338,6 +346,8 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
     """Every how-manieth step is kept in the lists of a long job."""
     not_finite: tuple[int, ...] = ()
     """Numbers, from 1, of the kept steps whose loss was NaN or infinite; in `losses` they are null."""
+    drifts: tuple[Drift, ...] = ()
+    """Of the first ranks, in runs that were made to be compared."""
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from trueup.runs.merging.job import Job
 from trueup.runs.merging.ranks import steps_of
 from trueup.runs.merging.values import items, mapping, number, whole
-from trueup.schema.record import Steps
+from trueup.schema.record import Drift, Steps
 
 Row = tuple[float, float | None, int | None]
 """Seconds, loss and tokens of a step."""
+DRIFTING_RANKS = 8
+"""Ranks whose drift is kept."""
 
 
 def merged_steps(job: Job) -> Steps:
@@ -32,6 +35,7 @@ def merged_steps(job: Job) -> Steps:
         not_finite=tuple(
             step for step, loss in zip(kept, losses, strict=True) if loss is not None and not math.isfinite(loss)
         ),
+        drifts=tuple(_drifts(job)),
     )
 
 
@@ -62,6 +66,15 @@ def gradient_norms(job: Job) -> dict[int, float]:
             continue
         norms[step] = math.sqrt(replicated + sum(shard_squares) / copies)
     return norms
+
+
+def _drifts(job: Job) -> Iterator[Drift]:
+    for member in job.trained[:DRIFTING_RANKS]:
+        for event in member.log.of("drift"):
+            changes = [number(change) for change in items(event.get("changes"))]
+            known = tuple(change for change in changes if change is not None and math.isfinite(change))
+            if known and len(known) == len(changes):
+                yield Drift(step=whole(event.get("step")) or 0, rank=member.rank, changes=known)
 
 
 def finite(value: float | None) -> float | None:

@@ -22,6 +22,7 @@ NAMES = (
     "activation_checkpointing",
     "mixed_precision",
     "optimizers",
+    "drift",
     "moves",
     "state_dicts",
     "accelerate",
