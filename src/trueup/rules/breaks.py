@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable
 from typing import Literal
 
 from trueup.rules.compilation import partly_eager
+from trueup.rules.expression import Expression
 from trueup.schema.finding import Evidence, Severity
 from trueup.schema.record import Compile, GraphBreak, Record
 
@@ -15,32 +15,32 @@ Kind = Literal[
     "branch", "scalar", "extension", "device hook", "trainer", "flat parameters", "deliberate", "torch", "python"
 ]
 
-_PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
-    ("device hook", re.compile(r"AlignDevicesHook|CpuOffload|accelerate[/\\]hooks\.py")),
-    ("trainer", re.compile(r"pytorch_lightning|lightning[/\\.](?:pytorch|fabric)|composer[/\\.]trainer")),
-    ("flat parameters", re.compile(r"use_orig_params=(?:True|False)")),
+_PATTERNS: tuple[tuple[Kind, Expression], ...] = (
+    ("device hook", Expression(r"AlignDevicesHook|CpuOffload|accelerate[/\\]hooks\.py")),
+    ("trainer", Expression(r"pytorch_lightning|lightning[/\\.](?:pytorch|fabric)|composer[/\\.]trainer")),
+    ("flat parameters", Expression(r"use_orig_params=(?:True|False)")),
     (
         "branch",
-        re.compile(
+        Expression(
             r"Data-dependent branching|Dynamic control flow is not supported|generic_jump \w*TensorVariable"
             r"|[Gg]uard on data-dependent"
         ),
     ),
     (
         "scalar",
-        re.compile(
+        Expression(
             r"Tensor\.item\(\)|_local_scalar_dense|call_method\[target=(?:item|tolist)\]"
             r"|(?:[Dd]ata dependent|[Dd]ynamic shape) operator|Unsupported: Tensor\.(?:item|tolist|nonzero)\b"
             r"|DynamicOutputShapeException|DataDependentOutputException"
         ),
     ),
-    ("deliberate", re.compile(r"torch\.compiler\.disable|torch\._dynamo\.graph_break\(\)")),
+    ("deliberate", Expression(r"torch\.compiler\.disable|torch\._dynamo\.graph_break\(\)")),
 )
 FEW = 6
 """Compiled regions of a whole model that breaks at one place: before, after, and the frames around it."""
-_INSIDE_TORCH = re.compile(r"(?:^|[/\\])torch[/\\](?:optim|nn[/\\]parallel|distributed|_dynamo|autograd)[/\\]")
-_OF_DDP = re.compile(r"\bDistributedDataParallel\b|torch\.nn\.parallel\.distributed")
-_EXTENSION = re.compile(
+_INSIDE_TORCH = Expression(r"(?:^|[/\\])torch[/\\](?:optim|nn[/\\]parallel|distributed|_dynamo|autograd)[/\\]")
+_OF_DDP = Expression(r"\bDistributedDataParallel\b|torch\.nn\.parallel\.distributed")
+_EXTENSION = Expression(
     r"(?:builtin `|unsupported builtin |(?:skip function|call_function) (?=[\w.]*PyCapsule\.))"
     r"(?P<name>[\w.]+?)\.?(?:`|$|\s)"
 )

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from trueup.rules.environment_facts import install, torch_version
+from trueup.rules.expression import Expression
 from trueup.schema.environment import Environment, Extension, Package
 from trueup.schema.finding import Evidence, Remedy
 
-CUDA_LIBRARY = re.compile(
+CUDA_LIBRARY = Expression(
     r"lib(?:cudart|cublas|cublasLt|cudnn\w*|cufft|curand|cusolver|cusparse|cusparseLt|nccl|nvrtc|nvJitLink|nvToolsExt"
     r"|cupti|c10_cuda|torch_cuda\w*)\.so(?:\.\d+)*"
 )
@@ -23,7 +23,7 @@ BUNDLING = ("flash-attn", "xformers", "vllm", "vllm-flash-attn", "fa3-fwd", "sgl
 GO_ON_WITHOUT = ("torchao", "xformers", "bitsandbytes", "apex", "liger-kernel", "pytorch3d")
 """Packages that catch the failure of their compiled modules and go on with slower code or fewer functions."""
 
-WHEEL_TORCH = re.compile(r"(?:torch|pt)(?P<major>\d)\.?(?P<minor>\d{1,2})(?:\.\d+)?")
+WHEEL_TORCH = Expression(r"(?:torch|pt)(?P<major>\d)\.?(?P<minor>\d{1,2})(?:\.\d+)?")
 
 
 class Claim(msgspec.Struct, frozen=True):

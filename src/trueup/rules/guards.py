@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from trueup.rules.expression import Expression
 from trueup.schema.finding import Evidence
 from trueup.schema.record import Compile, LimitHit, Recompile
 
@@ -28,24 +29,24 @@ Kind = Literal[
     "other",
 ]
 
-_ENTRY = re.compile(r"^\s*\d+/\d+:\s*")
-_LOCAL = re.compile(r"L\['(\w+)'\]")
-_CACHE = re.compile(r"past_key_values?|key_cache|value_cache|\bcache'?\]?\.layers\[|\.is_initialized\b|DynamicCache")
-_HYPERPARAMETER = re.compile(r"param_groups\[\d+\]\['\w+'\]")
-_SIZE = re.compile(
+_ENTRY = Expression(r"^\s*\d+/\d+:\s*")
+_LOCAL = Expression(r"L\['(\w+)'\]")
+_CACHE = Expression(r"past_key_values?|key_cache|value_cache|\bcache'?\]?\.layers\[|\.is_initialized\b|DynamicCache")
+_HYPERPARAMETER = Expression(r"param_groups\[\d+\]\['\w+'\]")
+_SIZE = Expression(
     r"tensor '(?P<source>.+?)' (?:size mismatch|stride mismatch at index \d+\. expected (?!1,)\d+, actual (?!1\b)\d)"
 )
 """A stride other than 1 is a product of sizes; one that becomes 1, or was, is a transposed tensor."""
-_SYMBOLIC_SIZE = re.compile(r"(?P<source>\w[\w.\[\]']*)\.size\(\)\[\d+\]")
-_MODE = re.compile(r"requires_grad mismatch|grad_mode|inference_mode|\.training\b|__nn_module_guard_0|dispatch key set")
-_VALUE = re.compile(r"^(?P<source>[^=#]+?) == (?P<value>'[^']*'|[^\s#(]+)")
-_LENGTH = re.compile(r"^(?:not (?P<empty>[\w.\[\]']+)|len\((?P<source>.+?)\) [=!]= \d+)")
-_IDENTITY = re.compile(r"___check_(?:obj|type)_id\((?P<source>[^,]+),")
-_MUTABLE = re.compile(
+_SYMBOLIC_SIZE = Expression(r"(?P<source>\w[\w.\[\]']*)\.size\(\)\[\d+\]")
+_MODE = Expression(r"requires_grad mismatch|grad_mode|inference_mode|\.training\b|__nn_module_guard_0|dispatch key set")
+_VALUE = Expression(r"^(?P<source>[^=#]+?) == (?P<value>'[^']*'|[^\s#(]+)")
+_LENGTH = Expression(r"^(?:not (?P<empty>[\w.\[\]']+)|len\((?P<source>.+?)\) [=!]= \d+)")
+_IDENTITY = Expression(r"___check_(?:obj|type)_id\((?P<source>[^,]+),")
+_MUTABLE = Expression(
     r"(?:^|_)(?:steps?|count(?:er)?|calls|history|hist|epoch|iter(?:ation)?s?|seen|updates)(?:_|$)", re.I
 )
-_PER_LAYER = re.compile(r"layer_?(idx|id|number|index)|block_?(idx|id)|depth|processor|\bidx\b|index$", re.I)
-_OPTIMIZER = re.compile(
+_PER_LAYER = Expression(r"layer_?(idx|id|number|index)|block_?(idx|id)|depth|processor|\bidx\b|index$", re.I)
+_OPTIMIZER = Expression(
     r"torch/optim|optim(izer)?s?[/.]|muon|dion|shampoo|newton_?schulz|zeropower|adam|lion|sgd\b", re.I
 )
 

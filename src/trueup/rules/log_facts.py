@@ -11,18 +11,19 @@ from functools import lru_cache
 
 import msgspec
 
+from trueup.rules.expression import Expression
 from trueup.rules.log_parts import Part, frames, once_per_log, parts_of, place, ranks_of
 from trueup.schema.finding import Evidence
 from trueup.schema.log import Failure, Frame, Log
 
-BUILDERS = re.compile(
+BUILDERS = Expression(
     r"subprocess-exited-with-error|metadata-generation-failed|Getting requirements to build wheel|Failed to build"
     r"|[Bb]uild backend|build dependency|(?:Building|build) wheels?\b|bdist_wheel|egg_info|setup\.py|cpp_extension"
     r"|pip-(?:build-env|install|req-build)|\b(?:nvcc|cicc|ptxas|cudafe\+\+|cc1plus|ninja|FAILED:)(?!\w)"
 )
 """What is printed while a package is built: by pip, uv, setuptools, ninja and the compilers."""
 
-BUILDING_CODE = re.compile(
+BUILDING_CODE = Expression(
     r"pip-(?:build-env|install|req-build|wheel)|/builds-v0/|/sdists-v\d+/|setup\.py$|setuptools/|build_meta\.py|/hatchling/"
     r"|pyproject_hooks|cpp_extension\.py|<pip-setuptools-caller>"
 )

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from trueup.environment.ladder import ladder
+from trueup.rules.expression import Expression
 from trueup.schema.finding import Remedy
 
 StringAbi = Literal["cxx11", "old"]
@@ -19,16 +20,16 @@ UNDEFINED = (
     r"(?:(?:undefined symbol|Symbol not found): |(?m:^)(?=_ZNK?(?:3c10|2at|5torch|6caffe2)))"
     r"(?P<symbol>_\w+|[a-z]\w*(?:::[~\w]+)+(?:\([^\n]*\))?|\w+)"
 )
-FILE = re.compile(r"(?P<file>[^\s:()\[\],]+\.(?:so|pyd|dylib)[\w.]*)")
-TORCH = re.compile(r"3c10|2at\d|N2at|5torch|6caffe2|THP|aoti_torch|c10::|c10_cuda|at::|torch::")
-NEW_STRING = re.compile(r"__cxx11|B5cxx11")
-OLD_STRING = re.compile(r"Ss|\bstd::(?:string|basic_string)\b")
-NUMBER = re.compile(r"[1-9]\d*")
-SUBSTITUTION = re.compile(r"[ST][0-9A-Z]*_")
-RETURNS_STRING = re.compile(r"(?:4Node4name|8toString|10TensorImpl\w*9type_name|4typeB?|4what)Ev$")
+FILE = Expression(r"(?P<file>[^\s:()\[\],]+\.(?:so|pyd|dylib)[\w.]*)")
+TORCH = Expression(r"3c10|2at\d|N2at|5torch|6caffe2|THP|aoti_torch|c10::|c10_cuda|at::|torch::")
+NEW_STRING = Expression(r"__cxx11|B5cxx11")
+OLD_STRING = Expression(r"Ss|\bstd::(?:string|basic_string)\b")
+NUMBER = Expression(r"[1-9]\d*")
+SUBSTITUTION = Expression(r"[ST][0-9A-Z]*_")
+RETURNS_STRING = Expression(r"(?:4Node4name|8toString|10TensorImpl\w*9type_name|4typeB?|4what)Ev$")
 """Functions without arguments that return a string: the new ABI marks their names, the old one does not."""
 
-CUT = re.compile(
+CUT = Expression(
     r"5ErrorC[12]E?(?:NS_14SourceLocationE?)?$|14torchCheckFail(?:E?|EPKcS2_j)$|23torchInternalAssertFailE?$"
 )
 """Functions that take a string, whose names end where their arguments should stand."""

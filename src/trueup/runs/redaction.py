@@ -56,6 +56,10 @@ SECRET_VALUES = re.compile(
     """,
     re.VERBOSE,
 )
+SHORTEST_VALUE = 15
+"""Characters; no secret that is told by its own form is shorter."""
+SEPARATED = re.compile(r"[\s=:]")
+"""What stands in every other one, between its name and its value."""
 HEXADECIMAL = re.compile(r"[0-9a-f]{40}")
 LOGIN = re.compile(
     r"(?P<head>\b(?:wandb|login|api[ _-]?key)\b(?P<between>[^\n]{0,40}?)(?<!\w))[0-9a-f]{40}(?!\w)", re.IGNORECASE
@@ -106,6 +110,8 @@ def is_secret_name(name: str) -> bool:
 
 def redacted_text(text: str, home: str | None = None) -> str:
     """`text` without tokens, passwords and credentials, and with the home folder written `~`."""
+    if len(text) < SHORTEST_VALUE and not SEPARATED.search(text):
+        return without_home(text, home)
     text = URL_CREDENTIALS.sub(rf"\g<scheme>{HIDDEN}@", text)
     text = URL_PARAMETER.sub(rf"\g<name>{HIDDEN}", text)
     text = AUTHORIZATION.sub(rf"\g<head>{HIDDEN}", text)

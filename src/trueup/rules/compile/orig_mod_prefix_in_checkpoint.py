@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from trueup.rules.definition import Rule, Sighting
+from trueup.rules.expression import Expression
 from trueup.rules.facts import applied, errors, listed
 from trueup.rules.log_facts import mentions
 from trueup.rules.log_parts import printed
@@ -44,8 +45,8 @@ KEYS = (
     r"|(?:not found|missing) in (?:the )?(?:state_dict|checkpoint)|newly initialized"
 )
 KEY = r"(?<![\w.])(?:module\.|model\.|_fsdp_wrapped_module\.)*_orig_mod\.[\w.]*"
-QUOTED = re.compile(r"['\"](?:\w+\.)*_orig_mod\.[\w.]+['\"]")
-LISTED = re.compile(rf"[\[{{(,:]\s*{KEY}\s*(?:,\s*{KEY}|[\]}})])")
+QUOTED = Expression(r"['\"](?:\w+\.)*_orig_mod\.[\w.]+['\"]")
+LISTED = Expression(rf"[\[{{(,:]\s*{KEY}\s*(?:,\s*{KEY}|[\]}})])")
 
 
 def detect_log(log: Log) -> Sighting | None:

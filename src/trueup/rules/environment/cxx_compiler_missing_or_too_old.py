@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import re
-
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.environment_facts import as_version, asks_for_compile, said, torch_version, variable
+from trueup.rules.expression import Expression
 from trueup.rules.log_facts import mentions
 from trueup.schema.environment import Environment, Tool
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
 COMPILE_ERROR = r"C\+\+ compile error"
-VERSION = re.compile(
+VERSION = Expression(
     r"(?:gcc|g\+\+|GCC|GNU)[-/ (]{0,2}(?:version )?(?P<major>\d{1,2})(?:\.\d+)?"
     r"|(?:gcc-toolset|devtoolset)-(?P<toolset>\d+)|include/c\+\+/(?P<headers>\d+)"
 )
 OLD = 9
 """gcc below this cannot compile what Inductor writes."""
 
-TOO_OLD = re.compile(
+TOO_OLD = Expression(
     r"unrecognized command[- ]line option -std=c\+\+(?:17|20|2a)|C\+\+(?:17|20) or later compatible compiler is "
     r"required"
     r"|You need C\+\+(?:17|20) to compile PyTorch|is less than the minimum required version"
@@ -99,6 +98,12 @@ RULE = Rule(
         "images have none, and old distributions have gcc 8 or earlier."
     ),
     remedies=(
+        Remedy(
+            id="use-found-compiler",
+            kind="env-var",
+            automatic=True,
+            how="export CXX=/usr/bin/g++ (and CC=/usr/bin/gcc), a compiler of version 9 or newer that is there",
+        ),
         Remedy(
             id="install-host-compiler",
             kind="install",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.environment_facts import torch_version
+from trueup.rules.expression import Expression
 from trueup.rules.extension_facts import Claim, are_optional, broken_extensions, claims, missing_symbols, rebuilt
 from trueup.rules.log_facts import mentions
 from trueup.rules.symbols import UNDEFINED, distribution_of, for_package, missing_symbol
@@ -17,7 +16,7 @@ LIBRARY = (
     r"lib(?:torch|c10|cudart|torch_cuda|torch_python|c10_cuda|torch_cuda_cu|torch_cuda_cpp)\.so[\w.]*: cannot "
     r"open shared"
 )
-EXTENSIONS = re.compile(
+EXTENSIONS = Expression(
     r"flash_attn|flash-attn|xformers|apex|amp_C|transformer_engine|torchvision|torchaudio|torchtext|bitsandbytes|vllm"
     r"|sgl_kernel|causal_conv1d|selective_scan|mamba|deepspeed|torch_(?:scatter|sparse|cluster)|detectron2|mmcv|exllama"
     r"|auto_gptq|awq|fused_dense|rotary_emb|grouped_gemm|deep_ep|deep_gemm|natten|spconv|pytorch3d"

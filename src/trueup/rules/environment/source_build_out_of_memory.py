@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.environment_facts import said, variable
+from trueup.rules.expression import Expression
 from trueup.rules.log_facts import is_build, mentions
 from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
 KILLED = r"(?m)(?:^|: |\d )Killed(?P<program>[^\n]*)$"
-COMPILERS = re.compile(r"\b(?:nvcc|cicc|ptxas|cudafe\+\+|cc1plus|cc1|g\+\+|gcc|c\+\+|ninja|setup\.py|pip)(?!\w)")
-TRAINING = re.compile(r"\b(?:torchrun|accelerate|deepspeed|train\w*\.py)\b|python3? (?!setup\.py|-m pip|-m build)\S")
+COMPILERS = Expression(r"\b(?:nvcc|cicc|ptxas|cudafe\+\+|cc1plus|cc1|g\+\+|gcc|c\+\+|ninja|setup\.py|pip)(?!\w)")
+TRAINING = Expression(r"\b(?:torchrun|accelerate|deepspeed|train\w*\.py)\b|python3? (?!setup\.py|-m pip|-m build)\S")
 SIGNAL = r"\bsignal 9\b|Killed signal terminated program|Killed \(program|SIGKILL|exit (?:code|status) 137"
 
 
@@ -76,7 +75,7 @@ RULE = Rule(
         Remedy(
             id="limit-build-jobs",
             kind="env-var",
-            automatic=False,
+            automatic=True,
             how="MAX_JOBS=4 NVCC_THREADS=1 pip install --no-build-isolation PACKAGE, with MAX_JOBS about free memory "
             "/ 5 GB",
         ),
