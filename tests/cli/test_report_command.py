@@ -98,6 +98,28 @@ def test_strict_is_content_without_findings(folder):
     assert main(["report", str(folder), "--strict"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("ended", "told"),
+    [
+        (Exit(code=7, reason="ValueError: boom"), "exited with 7"),
+        (Exit(code=137, signal="SIGKILL"), "exited with 137"),
+        (Exit(code=124, reason="timeout"), "ran into its timeout"),
+    ],
+)
+def test_strict_fails_on_a_run_that_failed_and_says_so(tmp_path, capsys, ended, told):
+    (tmp_path / "record.json").write_text(record_to_json(msgspec.structs.replace(RECORD, exit=ended)))
+    assert main(["report", str(tmp_path), "--strict"]) == 1
+    assert f"--strict: the command of this run {told}" in capsys.readouterr().err
+    assert main(["report", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_strict_does_not_call_a_run_failed_that_has_not_ended(tmp_path, capsys):
+    (tmp_path / "record.json").write_text(record_to_json(msgspec.structs.replace(RECORD, exit=Exit())))
+    assert main(["report", str(tmp_path), "--strict"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_the_reader_may_go_away(folder):
     """`trueup report RUN | head -1` ends quietly."""
     report = subprocess.Popen(

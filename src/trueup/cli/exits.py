@@ -24,6 +24,16 @@ def of_run(record: Record, *, strict: bool) -> int:
     return code
 
 
+def of_report(record: Record, *, strict: bool) -> int:
+    """0; with `strict` 1 for a run that failed or has findings. The code of the command would read as one of ours."""
+    return FINDINGS if strict and (failed(record) or stands(record)) else 0
+
+
+def failed(record: Record) -> bool:
+    """True for a run that ended otherwise than well; one that still runs, or whose end nobody saw, has not failed."""
+    return bool(record.exit.code) or record.exit.reason == "timeout"
+
+
 def stands(record: Record) -> bool:
     """True when a warning or an error was found."""
     return any(finding.severity in ("error", "warning") for finding in record.findings)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Print the report of a run, also while it runs.")
 @click.argument("run", type=click.Path(path_type=Path), required=False)
-@click.option("--strict", is_flag=True, help="Exit 1 when a warning or an error stands.")
+@click.option("--strict", is_flag=True, help="Exit 1 when the run failed, or a warning or an error stands.")
 @json_option()
 @format_option()
 def report(run: Path | None, strict: bool, json_file: Path | None, shape: str) -> int:
@@ -27,7 +27,7 @@ def report(run: Path | None, strict: bool, json_file: Path | None, shape: str) -
 
     \b
     Exit codes: 0, and
-      1  --strict: a warning or an error stands
+      1  --strict: the run failed, or a warning or an error stands
       2  wrong usage
       3  trueup itself failed
     """
@@ -38,7 +38,10 @@ def report(run: Path | None, strict: bool, json_file: Path | None, shape: str) -
     show(record, shape, printed_on())
     if json_file is not None:
         save(presentation(record, "json"), json_file)
-    return exits.FINDINGS if strict and exits.stands(record) else 0
+    if strict and exits.failed(record):
+        how = "ran into its timeout" if record.exit.reason == "timeout" else f"exited with {record.exit.code}"
+        click.echo(f"trueup: --strict: the command of this run {how}", err=True)
+    return exits.of_report(record, strict=strict)
 
 
 def newest_run() -> Path:
