@@ -134,8 +134,11 @@ def test_why_nobody_reported() -> None:
     assert "no Python process was seen among its 1" in why(Sighting(1, ("sh", "run.sh")))
     assert "with -I" in why(Sighting(1, ("/usr/bin/python3", "-I", "-m", "x"), True, True))
     assert "with -S" in why(Sighting(1, ("python3.11", "-uS", "-c", "-I"), True, True))
-    assert "emptied environment" in why(Sighting(1, ("python", "x.py", "-I"), False, False))
-    assert "PYTHONPATH=src:$PYTHONPATH" in why(Sighting(1, ("python", "x.py"), True, False))
+    assert "environment of its own" in why(Sighting(1, ("python", "x.py", "-I"), False, False))
+    assert "with 2% of the variables" in why(Sighting(1, ("python", "x.py"), False, False, None, 0.02))
+    assert "was taken out on the way" in why(Sighting(1, ("python", "x.py"), False, True, None, 0.97))
+    assert "process 1 (python x.py) has src:lib; keep" in why(Sighting(1, ("python", "x.py"), True, False, "src:lib"))
+    assert "process 1 (python x.py) has none; keep" in why(Sighting(1, ("python", "x.py"), True, False))
     assert "neither trained nor failed" in why(Sighting(1, ("python", "x.py"), True, True))
 
 

@@ -255,6 +255,11 @@ def test_the_tree_remembers_who_was_not_observable(folder: Path) -> None:
         ("-c", False, False),
         ("-c", True, False),
     }
+    emptied, replaced = (
+        one for has in (False, True) for one in pythons if one["command"][1] == "-c" and one["has_events"] is has
+    )
+    assert emptied["inherited"] < 0.5 < replaced["inherited"]
+    assert (emptied["python_path"], replaced["python_path"]) == (None, ".")
 
 
 def test_a_script_without_a_first_line_runs_as_in_a_shell(folder: Path) -> None:

@@ -29,6 +29,10 @@ class Sighting:
     """False when the variables that ask for observation did not arrive (`env -i`); None if unreadable."""
     has_bootstrap: bool | None = None
     """False when its PYTHONPATH had lost trueup's folder; None if unreadable."""
+    python_path: str | None = None
+    """Its PYTHONPATH; None when it has none, or is unreadable."""
+    inherited: float | None = None
+    """Share of trueup's own variables that it has, too; None if unreadable."""
 
 
 class ProcessTree:
@@ -103,7 +107,9 @@ class ProcessTree:
         variables = _attempt(process.environ)
         if variables is not None:
             sighting.has_events = EVENTS in variables
-            sighting.has_bootstrap = self._bootstrap in variables.get("PYTHONPATH", "").split(os.pathsep)
+            sighting.python_path = variables.get("PYTHONPATH")
+            sighting.has_bootstrap = self._bootstrap in (sighting.python_path or "").split(os.pathsep)
+            sighting.inherited = sum(name in variables for name in os.environ) / max(len(os.environ), 1)
 
 
 def is_executing(process: psutil.Process) -> bool:

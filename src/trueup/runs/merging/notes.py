@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trueup.remedies.registry import checked
 from trueup.runs.events import Events
+from trueup.runs.injection import EVENTS
 from trueup.runs.interpreter import is_python, isolating_options
 from trueup.runs.merging.endings import ending_notes, ranks_named
 from trueup.runs.merging.job import Job, Member, world_size_of
@@ -17,6 +18,10 @@ from trueup.schema.record import Note, unchanged
 from trueup.schema.variant import Variant
 
 NOTHING = "No process of the command reported"
+LONGEST_COMMAND = 80
+"""Characters of a command line in a note."""
+LARGE_SHARE = 0.5
+"""Of the variables of the shell: with more of them, single ones were taken out and not all replaced."""
 
 
 def merged_notes(job: Job, events: Events, outcome: Outcome | None, variant: Variant) -> tuple[Note, ...]:
@@ -55,14 +60,38 @@ def unobserved(sightings: list[Sighting]) -> str:
     if isolated:
         options = " ".join(dict.fromkeys(option for one in isolated for option in isolating_options(one.command)))
         return f"{NOTHING}: Python was started with {options}, which shuts the observer out; leave the option out"
-    if any(one.has_events is False for one in pythons):
-        return f"{NOTHING}: Python was started with an emptied environment (env -i, sudo, a container)"
-    if any(one.has_bootstrap is False for one in pythons):
+    lost = next((one for one in pythons if one.has_events is False), None)
+    if lost is not None:
+        return f"{NOTHING}: {lost_variables(lost)}"
+    replaced = next((one for one in pythons if one.has_bootstrap is False), None)
+    if replaced is not None:
+        now = "has none" if replaced.python_path is None else f"has {replaced.python_path or 'an empty one'}"
         return (
-            f"{NOTHING}: PYTHONPATH was replaced on the way to Python; "
-            "keep what it holds, for example PYTHONPATH=src:$PYTHONPATH"
+            f"{NOTHING}: PYTHONPATH, to which trueup adds its folder, was replaced on the way to Python, and "
+            f"{process_named(replaced)} {now}; keep what it holds, for example PYTHONPATH=src:$PYTHONPATH"
         )
     return f"{NOTHING}: Python ran, but neither trained nor failed nor imported torch, or could not write its events"
+
+
+def lost_variables(python: Sighting) -> str:
+    """What is known of a Python that lacks the variables trueup gave to the command."""
+    seen = f"{process_named(python)} ran without {EVENTS}, which trueup had set for the command"
+    if python.inherited is not None and python.inherited > LARGE_SHARE:
+        return f"{seen}; most other variables arrived, so it was taken out on the way (unset, env -u); let it pass"
+    few = "" if python.inherited is None else f", and with {python.inherited:.0%} of the variables of the shell"
+    return (
+        f"{seen}{few}: it was started with an environment of its own, as env -i, sudo, ssh and containers do; "
+        "put `trueup run --` behind that, in front of Python or its launcher"
+    )
+
+
+def process_named(python: Sighting) -> str:
+    """The process by its number and its command line."""
+    return f"process {python.pid} ({shortened(' '.join(python.command), LONGEST_COMMAND)})"
+
+
+def shortened(words: str, longest: int) -> str:
+    return words if len(words) <= longest else f"{words[:longest]}…"
 
 
 def _absent(job: Job) -> Iterator[Note]:
