@@ -15,6 +15,7 @@ from trueup.cli.fix import fix
 from trueup.cli.report import report
 from trueup.cli.rules import rules
 from trueup.cli.run import run
+from trueup.cli.verify import verify
 
 DEBUG = "TRUEUP_DEBUG"
 """Set to anything, it shows the traceback of a failure of trueup itself."""
@@ -34,7 +35,7 @@ def app() -> None:
     """
 
 
-for command in (run, fix, doctor, report, explain, rules):
+for command in (run, fix, verify, doctor, report, explain, rules):
     app.add_command(command)
 
 

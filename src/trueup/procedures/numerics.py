@@ -1,9 +1,10 @@
-"""Do two runs compute the same: losses and gradient norms, step by step."""
+"""Do two runs compute the same: losses, gradient norms and the drift of parameters, step by step."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from trueup.schema.fixing import Numerics
@@ -20,6 +21,35 @@ NORM = 10.0
 """A gradient norm may differ by so many times as much as a loss: no mean over tokens evens it out."""
 NOISE = 3.0
 """How many times the difference between two runs of the same job is still its own noise."""
+
+
+SMALL = 0.01
+"""Share of the largest loss to which a smaller one's difference is relative: a loss near zero is all rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Relative differences of one step; None for what not both runs know, infinite where only one is a number."""
+
+    loss: float | None = None
+    norm: float | None = None
+    drift: float | None = None
+    """Distance between the changes of the same parameters since the first step, relative to how far the first moved."""
+
+
+def by_step(one: Record, other: Record) -> dict[int, Difference]:
+    """{number of the step, from 1: what differs} for the steps of which both runs know anything."""
+    if one.steps.stride != other.steps.stride:
+        return {}
+    alike = _gradients_are_alike(one, other)
+    losses = _relatives(one, one.steps.losses, other.steps.losses)
+    losses |= dict.fromkeys(set(one.steps.not_finite) ^ set(other.steps.not_finite), math.inf)
+    norms = _relatives(one, one.steps.grad_norms, other.steps.grad_norms) if alike else {}
+    drifts = _drifts(one, other) if alike else {}
+    return {
+        step: Difference(losses.get(step), norms.get(step), drifts.get(step))
+        for step in sorted({*losses, *norms, *drifts})
+    }
 
 
 def difference(one: Record, other: Record) -> tuple[int, float | None]:
@@ -47,7 +77,7 @@ def compared(before: Record, after: Record, control: Record | None = None) -> Nu
     if worst is None:
         return Numerics(verdict="not compared", why="no step of both runs has a loss")
     noise = difference(before, control)[1] if control is not None else None
-    tolerance = TOLERANCE[_lowest_dtype(before, after)]
+    tolerance = TOLERANCE[lowest_dtype(before, after)]
     told = f"worst relative difference {worst:.2g} over {steps} steps"
     if noise is not None:
         told += f", {noise:.2g} between two runs of the job as it was"
@@ -70,37 +100,44 @@ def compared(before: Record, after: Record, control: Record | None = None) -> Nu
 
 def _differences(one: Record, other: Record) -> Iterator[tuple[int, float]]:
     """(step from 0, relative difference) of each step whose loss both runs know; gradient norms are known of some."""
-    if one.steps.stride != other.steps.stride:
-        return
-    losses = _pairs(one.steps.losses, other.steps.losses)
-    norms = _pairs(one.steps.grad_norms, other.steps.grad_norms) if _norms_are_alike(one, other) else {}
-    broken = set(one.steps.not_finite) ^ set(other.steps.not_finite)
-    for step in sorted({*losses, *(number - 1 for number in broken)}):
-        if step + 1 in broken:
-            yield step, math.inf
-            continue
-        found = _relative(*losses[step])
-        if step in norms:
-            found = max(found, _relative(*norms[step]) / NORM)
-        yield step, found
+    for step, found in by_step(one, other).items():
+        if found.loss is not None:
+            yield step - 1, max(found.loss, (found.norm or 0.0) / NORM)
 
 
-def _norms_are_alike(one: Record, other: Record) -> bool:
-    """Whether gradient norms are of the same gradients: a rank sees those of its shards, and reduced or not."""
+def _gradients_are_alike(one: Record, other: Record) -> bool:
+    """Whether a rank sees the same gradients and parameters: those of its shards, and reduced or not."""
     ones, others = one.actual.sharding, other.actual.sharding
     alike = (ones.strategy, ones.units, ones.fraction) == (others.strategy, others.units, others.fraction)
     return alike and not one.exit.code and not other.exit.code
 
 
-def _pairs(ones: Sequence[float | None], others: Sequence[float | None]) -> dict[int, tuple[float, float]]:
-    pairs = enumerate(zip(ones, others, strict=False))
-    return {step: (a, b) for step, (a, b) in pairs if a is not None and b is not None}
+def _relatives(run: Record, ones: Sequence[float | None], others: Sequence[float | None]) -> dict[int, float]:
+    """{step: relative difference}, of the steps at which both are known."""
+    least = max(SMALL * max((abs(value) for value in ones if value is not None), default=0.0), 1e-8)
+    return {
+        1 + place * run.steps.stride: abs(a - b) / max(abs(a), least)
+        for place, (a, b) in enumerate(zip(ones, others, strict=False))
+        if a is not None and b is not None
+    }
 
 
-def _relative(a: float, b: float) -> float:
-    return abs(a - b) / max(abs(a), 1e-8)
+def _drifts(one: Record, other: Record) -> dict[int, float]:
+    """{step: distance}, the largest over the ranks that hold as many parameters in both runs."""
+    others = {(drift.rank, drift.step): drift.changes for drift in other.steps.drifts}
+    found: dict[int, float] = {}
+    for drift in one.steps.drifts:
+        changes = others.get((drift.rank, drift.step), ())
+        if len(changes) == len(drift.changes):
+            moved, apart = math.hypot(*drift.changes), math.dist(drift.changes, changes)
+            found[drift.step] = max(found.get(drift.step, 0.0), apart / moved if moved else math.inf if apart else 0.0)
+    return found
 
 
-def _lowest_dtype(*records: Record) -> str:
-    used = {name for record in records for name in record.actual.precision.matmul}
+def lowest_dtype(*records: Record) -> str:
+    """The lowest dtype of the multiplications; of the parameters, where no step was sampled."""
+    used: set[str] = set()
+    for record in records:
+        precision = record.actual.precision
+        used |= {*(precision.matmul or precision.parameters)}
     return next((name for name in ("bfloat16", "float16") if name in used), "float32")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from statistics import median
+from typing import Literal
 
 from trueup.schema.fixing import Speed
 from trueup.schema.record import Record
@@ -12,6 +13,8 @@ from trueup.schema.record import Record
 RESAMPLES = 1000
 FEWEST = 4
 """Late steps of a run below which no interval is told."""
+LEAST = 0.03
+"""Difference of a ratio from 1 below which no difference is told, whatever its interval."""
 
 Runs = list[Sequence[float]]
 """Seconds of the late steps of each run."""
@@ -33,6 +36,15 @@ def speed(befores: Sequence[Record], afters: Sequence[Record]) -> Speed:
         ratios = sorted(_drawn(draw, was) / max(_drawn(draw, now), 1e-9) for _ in range(RESAMPLES))
         low, high = ratios[int(0.025 * RESAMPLES)], ratios[int(0.975 * RESAMPLES) - 1]
     return Speed(ratio=ratio, low=low, high=high, before_s=before_s, after_s=after_s)
+
+
+def effect(speed: Speed) -> Literal["faster", "slower", "no difference shown", "not measured"]:
+    """Whether the interval shows a ratio beyond the least one that is worth telling."""
+    if speed.ratio is None or speed.low is None or speed.high is None:
+        return "not measured"
+    if abs(speed.ratio - 1) < LEAST or speed.low <= 1 <= speed.high:
+        return "no difference shown"
+    return "faster" if speed.ratio > 1 else "slower"
 
 
 def _late(records: Sequence[Record]) -> Runs:

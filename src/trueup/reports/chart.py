@@ -24,12 +24,19 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of the first and last step shown."""
 
 
-def chart(title: str, values: Sequence[float | None], stride: int = 1, unit: str = "") -> Chart | None:
-    """The chart of `values`, or None when fewer than two of them are numbers."""
-    known = [value for value in values if value is not None and math.isfinite(value)]
+def chart(
+    title: str,
+    values: Sequence[float | None],
+    stride: int = 1,
+    unit: str = "",
+    beside: Sequence[float | None] = (),
+) -> Chart | None:
+    """The chart of `values`, or None when fewer than two of them are numbers; on one scale with those `beside` it."""
+    known = _finite(values)
     if len(known) < 2:
         return None
-    low, high = min(known), max(known)
+    shown = [*known, *_finite(beside)]
+    low, high = min(shown), max(shown)
     scale = (high - low) or 1.0
     every = math.ceil(len(values) / MOST_POINTS)
     lines: list[list[str]] = [[]]
@@ -49,3 +56,7 @@ def chart(title: str, values: Sequence[float | None], stride: int = 1, unit: str
         first=1,
         last=1 + (len(values) - 1) * stride,
     )
+
+
+def _finite(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None and math.isfinite(value)]

@@ -1,0 +1,132 @@
+"""`verify`: run a control and a candidate in interleaved pairs, and say whether they compute the same, and how fast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from trueup.procedures.agreement import agreement, where
+from trueup.procedures.numerics import lowest_dtype
+from trueup.procedures.speed import effect, speed
+from trueup.procedures.switched import OFF, switched
+from trueup.schema.record import Record
+from trueup.schema.variant import Variant, named
+from trueup.schema.verification import Numerics, Peak, Switched, Verdict, Verification
+
+Run = Callable[[Variant], Record]
+
+LAYERS_OFF = named(Variant(layers=OFF))
+"""The control where none is named."""
+FULL = ("float32", "float64")
+
+
+def in_full_precision(control: Variant) -> Variant:
+    """The reference of a control: the same in float32."""
+    layers = {**control.layers, "precision": "fp32"}
+    return named(msgspec.structs.replace(control, name=Variant().name, layers=layers))
+
+
+def verify(run: Run, control: Variant, candidate: Variant, pairs: int = 2, limits: Sequence[str] = ()) -> Verification:
+    """Compare the job as `candidate` with the job as `control`, by `run`, which returns the record of a variant of it.
+
+    The order turns round from pair to pair, so that what changes steadily (caches, heat) favours neither. Two pairs are
+    the least that shows the noise of the control. Where rounding does not explain a difference of a job in low
+    precision, the control is run in float32 to see which of them is right. `limits` says, when all is done, what the
+    runs could not keep apart from the user's files.
+    """
+    controls: list[Record] = []
+    candidates: list[Record] = []
+    references: list[Record] = []
+    sides = ((control, controls), (candidate, candidates))
+    failure = ""
+    for pair in range(pairs):
+        for variant, records in sides if pair % 2 == 0 else sides[::-1]:
+            if not failure:
+                records.append(run(variant))
+                failure = _failure("control" if records is controls else "candidate", records[-1])
+    numbers = Numerics(verdict="not compared", why=failure) if failure else agreement(controls, candidates)
+    reference = in_full_precision(control) if numbers.verdict == "different" else control
+    if lowest_dtype(*controls, *candidates) not in FULL and reference.layers != control.layers:
+        references.append(run(reference))
+        if not _failure("reference", references[0]) and lowest_dtype(*references) in FULL:
+            numbers = agreement(controls, candidates, references)
+    layers = tuple(switched(*asked, controls[0], candidates[0]) for asked in control.layers.items() if candidates)
+    verdict, why = _verdict(failure, numbers, layers, controls, candidates)
+    ratio = speed(controls, candidates)
+    return Verification(
+        verdict=verdict,
+        why=why,
+        numerics=numbers,
+        speed=ratio,
+        effect=effect(ratio),
+        memory=_peak(controls, candidates),
+        switched=layers,
+        command=controls[0].command,
+        control=control.name,
+        candidate=candidate.name,
+        reference=reference.name if references else None,
+        controls=tuple(controls),
+        candidates=tuple(candidates),
+        references=tuple(references),
+        notes=(*_notes(control, candidate, layers, controls), *limits),
+    )
+
+
+def _failure(side: str, record: Record) -> str:
+    """What ended a run that was to be compared; empty for one that ended well."""
+    if record.exit.code == 0:
+        return ""
+    return f"the {side} fails ({record.exit.reason or f'exit code {record.exit.code}'})"
+
+
+def _verdict(
+    failure: str,
+    numbers: Numerics,
+    layers: Sequence[Switched],
+    controls: Sequence[Record],
+    candidates: Sequence[Record],
+) -> tuple[Verdict, str]:
+    if failure:
+        return "failed", failure
+    ours, theirs = ({record.steps.count for record in records} for records in (candidates, controls))
+    if ours != theirs and len(ours) == len(theirs) == 1:
+        return "different", f"the candidate made {min(ours)} optimizer steps and the control {min(theirs)}"
+    if numbers.verdict == "different":
+        closer = (
+            f"; the {numbers.closer} is closer to the reference" if numbers.closer in ("control", "candidate") else ""
+        )
+        return "different", f"more than rounding and noise explain, {where(numbers.steps)}{closer}"
+    for layer in layers:
+        if layer.state == "still on":
+            return "not compared", f"the control is none: {layer.layer} is still on in it ({layer.control})"
+    if numbers.verdict == "not compared":
+        return "not compared", numbers.why
+    if numbers.verdict == "within noise":
+        return (
+            "within noise",
+            "nothing differs by more than the control does from itself, which does not reproduce itself",
+        )
+    if numbers.closer is not None:
+        return "verified", "the candidate is as near to the reference as the control"
+    return "verified", "same losses" if numbers.verdict == "equal" else "losses differ by rounding only"
+
+
+def _notes(
+    control: Variant, candidate: Variant, layers: Sequence[Switched], controls: Sequence[Record]
+) -> Iterator[str]:
+    for note in controls[0].notes:
+        if note.what.startswith("--set ") and "did not reach everything" in note.what:
+            yield f"in the control, {note.what}"
+    otherwise = any(side.remedies or side.environment for side in (control, candidate))
+    if layers and not otherwise and not any(layer.on_in_candidate for layer in layers):
+        names = ", ".join(layer.layer for layer in layers)
+        yield f"what the control leaves off is not seen in the candidate either ({names}): both ran the same stack"
+
+
+def _peak(controls: Sequence[Record], candidates: Sequence[Record]) -> Peak:
+    highest = [
+        max((peak for record in records if (peak := record.actual.memory.peak_bytes) is not None), default=None)
+        for records in (controls, candidates)
+    ]
+    return Peak(control_bytes=highest[0], candidate_bytes=highest[1], source=controls[0].actual.memory.source)
