@@ -28,6 +28,15 @@ class Dropped(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+class Edit(msgspec.Struct, frozen=True, kw_only=True):
+    """A permanent change of one of the user's files, shown and never made there."""
+
+    path: str
+    """Relative to the folder in which the command was started."""
+    diff: str
+    """Unified, of the file as it is."""
+
+
 class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the recipe: the permanent change, and the finding that it cures."""
 
@@ -39,6 +48,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """`file:line` of the user's code where the fault was seen."""
     automatic: bool = False
     """Applied and proved here; else left to a person."""
+    edits: tuple[Edit, ...] = ()
+    """The change as diffs, where it can be written safely."""
+    command: str | None = None
+    """The launch command with the change, where it is one of the command's own words."""
+    install: str | None = None
+    """The exact command that installs what is to be installed; run by `trueup fix --yes` only."""
 
 
 class Numerics(msgspec.Struct, frozen=True, kw_only=True):

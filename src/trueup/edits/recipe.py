@@ -1,0 +1,45 @@
+"""The permanent changes of a recipe: each step with its diffs, its command line, or what it installs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from trueup.edits.command import shown
+from trueup.edits.draft import Draft
+from trueup.edits.installing import install_command
+from trueup.edits.job import Job
+from trueup.edits.registry import EDITORS
+from trueup.schema.finding import Finding
+from trueup.schema.fixing import Edit, Fixing, Step
+
+
+def with_edits(fixing: Fixing, folder: Path) -> Fixing:
+    """`fixing` with the permanent changes of its recipe, for the files of `folder` as they are; nothing is written."""
+    job = Job(folder, fixing.before)
+    records = [record for record in (fixing.after, fixing.before) if record is not None]
+    findings = {finding.rule: finding for record in records for finding in record.findings}
+    recipe = tuple(_with_edits(step, findings.get(step.rule), job) for step in fixing.recipe)
+    return msgspec.structs.replace(fixing, recipe=recipe)
+
+
+def edits_for(remedy: str, finding: Finding, job: Job) -> tuple[tuple[Edit, ...], tuple[str, ...] | None]:
+    """What `remedy` changes of a job's files, and of its command; both empty where it cannot be written safely."""
+    for editor in EDITORS.get(remedy, ()):
+        draft = Draft(job, finding)
+        if editor(draft):
+            edits = draft.edits()
+            if edits or draft.command is not None:
+                return edits, draft.command
+    return (), None
+
+
+def _with_edits(step: Step, finding: Finding | None, job: Job) -> Step:
+    if finding is None:
+        return step
+    remedy = next((each for each in finding.remedies if each.id == step.remedy), None)
+    if remedy is not None and remedy.kind == "install":
+        return msgspec.structs.replace(step, install=install_command(remedy.how))
+    edits, command = edits_for(step.remedy, finding, job)
+    return msgspec.structs.replace(step, edits=edits, command=shown(command) if command is not None else None)
