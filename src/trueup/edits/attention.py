@@ -119,13 +119,6 @@ def cast_attention_input(draft: Draft) -> bool:
     return True
 
 
-def disable_cudnn_sdpa(draft: Draft) -> bool:
-    script = draft.job.script()
-    if script is not None:
-        draft.set_line(script, "torch.backends.cuda.enable_cudnn_sdp(False)")
-    return script is not None
-
-
 def _built(draft: Draft) -> tuple[Source, Statement] | None:
     """The one line of the job at which a Hugging Face model was made; None when there are several."""
     places = draft.job.applied("config")

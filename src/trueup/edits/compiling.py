@@ -7,11 +7,14 @@ from collections.abc import Sequence
 import libcst as cst
 
 from trueup.edits.calls import argument, is_open, with_keyword, without_keyword
-from trueup.edits.draft import Draft, assigned, binds_torch, is_place, last_name, literal
+from trueup.edits.draft import Draft, Editor, assigned, binds_torch, is_place, is_statement, last_name, literal
+from trueup.edits.optimizers import made, model_of
 from trueup.edits.python_source import Source, Statement
 from trueup.edits.settings import DYNAMO, without
+from trueup.edits.values import sites
 
 COMPILE = "torch.compile"
+CUDAGRAPHS = {"reduce-overhead": "default", "max-autotune": "max-autotune-no-cudagraphs"}
 BUILTIN = frozenset(
     {"Sequential", "Linear", "LSTM", "GRU", "TransformerEncoderLayer", "TransformerDecoderLayer", "MultiheadAttention"}
 )
@@ -27,9 +30,12 @@ class Compiled:
         self.target: str | None = None
         self.module: cst.BaseExpression | None = None
         self.returned = False
+        self.call: cst.Call | None = None
         call = self._call()
         if call is not None and not is_open(call):
             self._read(call)
+        if self.module is not None:
+            self.call = call
 
     def _call(self) -> cst.Call | None:
         if len(self.line.body) != 1:
@@ -158,6 +164,46 @@ def per_block(draft: Draft) -> bool:
     return True
 
 
+def option(name: str, value: str, *without: str) -> Editor:
+    """An editor that gives an option to every line that compiles a module, and takes others away."""
+
+    def editor(draft: Draft) -> bool:
+        calls = [(each.source, each.call) for each in _compiled(draft) if each.call is not None]
+        for source, call in calls:
+            if is_open(call):
+                return False
+            draft.of(source).change(call, lambda node: with_keyword(_without(node, without), name, value))
+        return bool(calls)
+
+    return editor
+
+
+def without_cudagraphs(draft: Draft) -> bool:
+    """No mode that records CUDA graphs."""
+    found = [site for site in sites(draft.job.sources(), "mode") if literal(site.value) in CUDAGRAPHS]
+    for site in found:
+        mode = CUDAGRAPHS[str(literal(site.value))]
+        draft.of(site.source).put(site.value, cst.SimpleString(f'"{mode}"'))
+    return bool(found)
+
+
+def without_device_hooks(draft: Draft) -> bool:
+    """The hooks of accelerate go in front of the first line that compiles."""
+    place = made(draft)
+    model = model_of(*place) if place is not None else None
+    found = _compiled(draft)
+    if place is None or model is None or not found or found[0].source is not place[0]:
+        return False
+    source, line = place
+    above = [found[0].line, *source.enclosing(found[0].line)]
+    first = next((each for each in source.block_of(line) if each in above), None)
+    if first is None or not is_statement(first):
+        return False
+    draft.require(source, "from accelerate.hooks import remove_hook_from_submodules")
+    draft.of(source).insert_before(first, f"remove_hook_from_submodules({model})")
+    return True
+
+
 def regional_by_accelerate(draft: Draft) -> bool:
     calls = [
         (source, call)
@@ -169,6 +215,12 @@ def regional_by_accelerate(draft: Draft) -> bool:
         return False
     draft.of(calls[0][0]).change(calls[0][1], lambda node: with_keyword(node, "use_regional_compilation", "True"))
     return True
+
+
+def _without(call: cst.Call, keywords: Sequence[str]) -> cst.Call:
+    for keyword in keywords:
+        call = without_keyword(call, keyword)
+    return call
 
 
 def _compiled(draft: Draft) -> list[Compiled]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -95,6 +96,10 @@ def is_place(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Subscript):
         return is_place(node.value)
     return isinstance(node, cst.Attribute) and is_place(node.value)
+
+
+def is_statement(node: cst.CSTNode) -> TypeGuard[Statement]:
+    return isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
 
 
 def last_name(node: cst.CSTNode) -> str:

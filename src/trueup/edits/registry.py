@@ -9,6 +9,7 @@ from trueup.edits import (
     compiling,
     deepspeed_json,
     hydra_overrides,
+    launching,
     optimizers,
     precision,
     settings,
@@ -19,7 +20,7 @@ from trueup.edits import (
 )
 from trueup.edits.draft import Editor
 from trueup.edits.hydra_overrides import ACTOR
-from trueup.edits.settings import DYNAMO, FUNCTORCH
+from trueup.edits.settings import DYNAMO, FUNCTORCH, INDUCTOR
 
 EDITORS: dict[str, tuple[Editor, ...]] = {
     "disable-kv-cache": (attention.disable_kv_cache,),
@@ -31,7 +32,7 @@ EDITORS: dict[str, tuple[Editor, ...]] = {
     "restore-sdpa-switches": (attention.restore_switches,),
     "no-output-attentions": (attention.no_output_attentions,),
     "cast-attention-input": (attention.cast_attention_input,),
-    "disable-cudnn-sdpa": (attention.disable_cudnn_sdpa,),
+    "disable-cudnn-sdpa": (settings.line("torch.backends.cuda.enable_cudnn_sdp(False)"),),
     "non-reentrant-checkpoint": (checkpointing.non_reentrant,),
     "preserve-rng-state": (
         torchtitan_toml.setting(
@@ -42,6 +43,9 @@ EDITORS: dict[str, tuple[Editor, ...]] = {
         ),
         checkpointing.preserve_rng_state,
     ),
+    "no-determinism-check": (checkpointing.no_determinism_check,),
+    "no-dynamo-lru-cache": (settings.line("torch._C._dynamo.eval_frame._set_lru_cache(False)"),),
+    "deterministic-algorithms": (settings.line("torch.use_deterministic_algorithms(True)"),),
     "autocast-without-cache": (checkpointing.autocast_without_cache,),
     "enable-input-require-grads": (checkpointing.input_gradients,),
     "full-memory-budget": (
@@ -74,6 +78,13 @@ EDITORS: dict[str, tuple[Editor, ...]] = {
     "compile-each-block": (
         torchtitan_toml.setting("compile", "enable", value=True, where=torchtitan_toml.has("training", "compile")),
     ),
+    "isolate-recompiles": (compiling.option("isolate_recompiles", "True"),),
+    "compile-without-inductor": (compiling.option("backend", '"aot_eager"', "mode", "options"),),
+    "compile-without-cudagraphs": (compiling.without_cudagraphs,),
+    "skip-dynamic-cudagraphs": (
+        settings.setting(f"{INDUCTOR}.triton", "cudagraph_skip_dynamic_graphs", "True", loaded=INDUCTOR),
+    ),
+    "remove-device-hooks": (compiling.without_device_hooks,),
     "move-python-out": (statements.without_print,),
     "remove-break-in-checkpoint": (statements.without_print,),
     "no-scaler": (precision.no_scaler,),
@@ -90,6 +101,7 @@ EDITORS: dict[str, tuple[Editor, ...]] = {
     "tie-weights-again": (statements.tie_weights,),
     "ddp-find-unused-parameters": (
         sharding.find_unused_parameters,
+        sharding.unused_by_accelerate,
         training_arguments.setting(ddp_find_unused_parameters=True),
     ),
     "wrap-blocks": (accelerate_yaml.layer_class, hydra_overrides.layer_class, sharding.wrap_blocks),
@@ -103,7 +115,9 @@ EDITORS: dict[str, tuple[Editor, ...]] = {
     ),
     "fsdp2": (accelerate_yaml.fsdp("fsdp_version", 2), hydra_overrides.setting(f"{ACTOR}.actor.strategy", "fsdp2")),
     "fsdp-full-shard": (accelerate_yaml.fsdp("fsdp_sharding_strategy", "FULL_SHARD"),),
+    "shard-root": (sharding.shard_root,),
     "call-the-wrapper": (sharding.call_the_wrapper,),
+    "launch-with-torchrun": (launching.with_torchrun,),
     "drop-last-batch": (training_arguments.setting(dataloader_drop_last=True), sharding.drop_last),
     "zero-stage-2": (deepspeed_json.settings((("zero_optimization", "stage"), 2)),),
     "eval-accumulation-steps": (training_arguments.setting(eval_accumulation_steps=1),),

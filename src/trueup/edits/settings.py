@@ -11,10 +11,14 @@ from trueup.edits.python_source import Source, Statement
 
 DYNAMO = "torch._dynamo.config"
 FUNCTORCH = "torch._functorch.config"
+INDUCTOR = "torch._inductor.config"
 
 
-def setting(module: str, name: str, value: str, *aliases: str, add: bool = True) -> Editor:
-    """An editor that sets `module.name`; `add` says whether it is put in where nobody sets it."""
+def setting(module: str, name: str, value: str, *aliases: str, add: bool = True, loaded: str = "") -> Editor:
+    """An editor that sets `module.name`; `add` says whether it is put in where nobody sets it.
+
+    `loaded` is the module to import where `import torch` alone does not load it.
+    """
 
     def editor(draft: Draft) -> bool:
         found = False
@@ -25,6 +29,8 @@ def setting(module: str, name: str, value: str, *aliases: str, add: bool = True)
         script = draft.job.script()
         if found or not add or script is None:
             return found
+        if loaded:
+            draft.require(script, f"import {loaded}")
         draft.set_line(script, f"{module}.{name} = {value}")
         return True
 
@@ -45,15 +51,27 @@ def at_least(module: str, name: str, value: int, *aliases: str) -> Editor:
     return editor
 
 
+def line(code: str) -> Editor:
+    """An editor that has a line run once torch is imported."""
+
+    def editor(draft: Draft) -> bool:
+        script = draft.job.script()
+        if script is not None:
+            draft.set_line(script, code)
+        return script is not None
+
+    return editor
+
+
 def without(module: str, wrong: Callable[[object], bool], *names: str) -> Editor:
     """An editor that takes out the lines that set one of `names` to a wrong value; True also when there are none."""
 
     def editor(draft: Draft) -> bool:
         for source in draft.job.sources():
             for assign in assignments(source, module, *names):
-                line = source.statement_of(assign)
-                if line is not None and wrong(literal(assign.value)) and _is_alone(line):
-                    draft.of(source).remove(line)
+                statement = source.statement_of(assign)
+                if statement is not None and wrong(literal(assign.value)) and _is_alone(statement):
+                    draft.of(source).remove(statement)
         return True
 
     return editor
@@ -69,5 +87,5 @@ def assignments(source: Source, module: str, *names: str) -> list[cst.Assign]:
     ]
 
 
-def _is_alone(line: Statement) -> bool:
-    return isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
+def _is_alone(statement: Statement) -> bool:
+    return isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1

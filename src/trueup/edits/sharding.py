@@ -6,6 +6,7 @@ import libcst as cst
 
 from trueup.edits.calls import argument, is_open, with_keyword
 from trueup.edits.draft import Draft, is_place, last_name, literal
+from trueup.edits.optimizers import made, model_of
 from trueup.edits.python_source import Source
 
 DDP = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel")
@@ -19,6 +20,33 @@ SHARD = ("torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fs
 
 def find_unused_parameters(draft: Draft) -> bool:
     return _option(draft, DDP, "find_unused_parameters", "True")
+
+
+def unused_by_accelerate(draft: Draft) -> bool:
+    """The option through the handlers of the one Accelerator."""
+    calls = [
+        (source, call) for source in draft.job.sources() for call in source.calls if last_name(call) == "Accelerator"
+    ]
+    if len(calls) != 1 or is_open(calls[0][1]) or argument(calls[0][1], "kwargs_handlers") is not None:
+        return False
+    source, call = calls[0]
+    handler = "[DistributedDataParallelKwargs(find_unused_parameters=True)]"
+    draft.require(source, "from accelerate import DistributedDataParallelKwargs")
+    draft.of(source).change(call, lambda node: with_keyword(node, "kwargs_handlers", handler))
+    return True
+
+
+def shard_root(draft: Draft) -> bool:
+    """`fully_shard(model)` in front of the optimizer, behind its blocks."""
+    place, roots = made(draft), _calls(draft, SHARD)
+    model = model_of(*place) if place is not None else None
+    if place is None or model is None or not roots or any(source is not place[0] for source, _ in roots):
+        return False
+    source, line = place
+    if any(call.args and source.code(call.args[0].value) == model for _, call in roots):
+        return False
+    draft.of(source).insert_before(line, f"{source.code(roots[0][1].func)}({model})")
+    return True
 
 
 def use_orig_params(draft: Draft) -> bool:
