@@ -231,6 +231,28 @@ def test_arguments_and_secret_variables_are_not_in_the_events(tmp_path: Path) ->
     assert json.loads((tmp_path / "run" / "record.json").read_text())["exit"]["code"] == 0
 
 
+def test_exceptions_in_the_events_hold_no_secrets(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "token = 'hf_' + 's3cr3t' * 4\n"
+        "try:\n"
+        "    raise OSError(f'cannot read https://user:pwQ1x@host/model with {token}, pad_token=0')\n"
+        "except OSError as error:\n"
+        "    filler = 'x' * 3990\n"
+        "    raise RuntimeError(f'{filler} {token} password=pwQ2x') from error\n"
+    )
+    run_command(
+        [PYTHON, str(script)], out=tmp_path / "run", variant=Variant(environment={"RANK": "0"}), pass_output=False
+    )
+    (events,) = (tmp_path / "run" / "events").glob("*.jsonl")
+    (error,) = (event for event in map(json.loads, events.read_text().splitlines()) if event["kind"] == "error")
+    assert error["message"].startswith("xxx")
+    assert len(error["message"]) <= 4000
+    assert error["chain"][1]["message"] == "cannot read https://***@host/model with ***, pad_token=0"
+    for secret in ("s3cr3t", "hf_s", "pwQ1x", "pwQ2x"):
+        assert secret not in events.read_text()
+
+
 def test_folders_of_runs_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     first = new_folder()

@@ -228,7 +228,10 @@ class Session:
         while origin is not None and origin.tb_next is not None:
             origin = origin.tb_next
         where = f" at {os.path.basename(origin.tb_frame.f_code.co_filename)}:{origin.tb_lineno}" if origin else ""
-        self.write("observer-off", observer=name, error=f"{type(error).__name__}: {error}{where}"[:500])
+        from trueup_instrument.secret_texts import text_without_secrets
+
+        told = text_without_secrets(f"{type(error).__name__}: {error}{where}")
+        self.write("observer-off", observer=name, error=told[:500])
 
 
 def _faults(text: str) -> dict[str, int]:

@@ -180,6 +180,8 @@ class TraceHandler(logging.Handler):
     def _metrics(self, fields: dict[str, Any], metrics: dict[str, Any]) -> None:
         failure = metrics.get("fail_type")
         if failure:
+            from trueup_instrument.secret_texts import text_without_secrets
+
             reason = metrics.get("fail_reason") or ""
             place = metrics.get("fail_user_frame_filename")
             self._write(
@@ -188,7 +190,7 @@ class TraceHandler(logging.Handler):
                 function=_shown_function(
                     metrics.get("co_name"), metrics.get("co_filename"), metrics.get("co_firstlineno")
                 ),
-                error=f"{failure}: {_short(reason)}",
+                error=f"{failure}: {_short(text_without_secrets(reason))}",
                 at=f"{places.shown(place)}:{metrics.get('fail_user_frame_lineno')}" if place else None,
             )
         self._seconds(fields, metrics)

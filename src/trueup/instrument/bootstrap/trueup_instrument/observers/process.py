@@ -23,6 +23,8 @@ NAME = "process"
 
 FRAMES_KEPT = 40
 MESSAGE_KEPT = 4000
+LONGEST_SECRET = 200
+"""Characters read beyond those that are kept, so that a secret at the end is seen whole."""
 STACK_SIGNAL_OFFSET = 7
 """The real-time signal SIGRTMIN + 7 asks a process to write its stacks; nothing else is known to use it."""
 OUT_OF_MEMORY = ("OutOfMemoryError", "MemoryError")
@@ -108,8 +110,10 @@ def tell_error(
 
 
 def _message(error: BaseException) -> str:
+    from trueup_instrument.secret_texts import text_without_secrets
+
     try:
-        return str(error)[:MESSAGE_KEPT]
+        return text_without_secrets(str(error)[: MESSAGE_KEPT + LONGEST_SECRET])[:MESSAGE_KEPT]
     except Exception:  # a `__str__` of the user's
         return "(its message could not be printed)"
 
