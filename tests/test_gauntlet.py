@@ -6,11 +6,14 @@ same fault) are marked slow and run by `make gauntlet`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,9 +71,27 @@ class Case:
         command = [sys.executable, "-m", "trueup", by, "--json", str(where / "result.json"), "--timeout", limit]
         here = str(Path(sys.executable).parent)
         environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
-        subprocess.run([*command, "--", "sh", "-c", self.launch(fixed)], cwd=job, env=environment, capture_output=True)
+        launch = ["--", "sh", "-c", self.launch(fixed)]
+        with self.beside(environment):
+            subprocess.run([*command, *launch], cwd=job, env=environment, capture_output=True)
         result: dict[str, Any] = json.loads((where / "result.json").read_text())
         return result
+
+    @contextlib.contextmanager
+    def beside(self, environment: dict[str, str]) -> Iterator[None]:
+        """Run what the case says must run beside the job, for as long as the block lasts."""
+        command = self.folder / "background"
+        if not command.exists():
+            yield
+            return
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        words = ["sh", "-c", command.read_text().strip()]
+        process = subprocess.Popen(words, cwd=self.folder, env=environment, start_new_session=True, **quiet)
+        try:
+            yield
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
 
 
 CASES = [Case(path.parent) for path in sorted(FOLDER.glob("*/*/expect.yaml"))]

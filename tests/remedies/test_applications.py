@@ -40,7 +40,7 @@ def test_what_a_remedy_corrects_or_excludes_is_there() -> None:
     for each in APPLICATIONS:
         assert set(each.corrects) <= rules
         assert all(is_known(other) for other in each.excludes)
-        assert each.in_process or each.variables
+        assert each.in_process or each.variables or each.computed
 
 
 def test_an_unknown_remedy_is_told_with_those_that_are_known() -> None:

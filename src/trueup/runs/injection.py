@@ -12,7 +12,9 @@ from pathlib import Path
 from types import TracebackType
 
 import trueup.instrument
+from trueup.remedies.application import Application
 from trueup.remedies.registry import checked
+from trueup.remedies.values import value
 from trueup.runs.bash_environment import bash_environment
 from trueup.runs.shims import write_late_shims, write_shims
 from trueup.schema.variant import Variant
@@ -22,8 +24,9 @@ RUN_ID = "TRUEUP_RUN_ID"
 STEPS = "TRUEUP_STEPS"
 SET = "TRUEUP_SET"
 REMEDIES = "TRUEUP_REMEDIES"
+HELD = "TRUEUP_HELD"
 USER_BASH_ENV = "TRUEUP_USER_BASH_ENV"
-OURS = (EVENTS, RUN_ID, STEPS, SET, REMEDIES, USER_BASH_ENV, "TRUEUP_SHIM", "TRUEUP_RANK_PROCESS")
+OURS = (EVENTS, RUN_ID, STEPS, SET, REMEDIES, HELD, USER_BASH_ENV, "TRUEUP_SHIM", "TRUEUP_RANK_PROCESS")
 """Variables that a run sets or its processes hand on; those of an outer `trueup run` must not reach an inner one."""
 
 
@@ -76,9 +79,12 @@ def inject(
     if USER_BASH_ENV in base:  # we run inside another observed run, whose file of the same kind we replace
         environment["BASH_ENV"] = base[USER_BASH_ENV]
     remedies = checked(variant.remedies)
-    for remedy in remedies:
-        environment.update(remedy.variables)
+    held = {remedy.remedy: variables for remedy in remedies if (variables := _variables(remedy, base))}
+    for variables in held.values():
+        environment.update(variables)
     environment.update(variant.environment)
+    if held:
+        environment[HELD] = json.dumps(held)
     environment["PYTHONPATH"] = _prepended(str(bootstrap), environment.get("PYTHONPATH", ""))
     environment[EVENTS] = str(events.absolute())
     environment[RUN_ID] = run_id = secrets.token_hex(8)
@@ -91,6 +97,13 @@ def inject(
         environment[REMEDIES] = json.dumps(in_process)
     folder = _add_shell_support(environment, bootstrap)
     return Injection(environment, run_id, bootstrap, folder)
+
+
+def _variables(remedy: Application, base: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a remedy sets here, those with a computed value included."""
+    kinds = {kind: value(kind, base) for kind in set(remedy.computed.values())}
+    computed = {name: found for name, kind in remedy.computed.items() if (found := kinds[kind]) is not None}
+    return {**remedy.variables, **computed}
 
 
 def _add_shell_support(environment: dict[str, str], bootstrap: Path) -> Path | None:

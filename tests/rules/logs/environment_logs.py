@@ -669,6 +669,28 @@ CASES = (
         "ImportError: /tmp/torchinductor_root/triton/0/ABC/cuda_utils.so: failed to map segment from shared object",
         "established",
     ),
+    positive(
+        CACHE,
+        "a path that leads through a file (torch 2.13)",
+        """
+        Traceback (most recent call last):
+          File "/v/lib/python3.11/site-packages/torch/_inductor/runtime/cache_dir_utils.py", line 20, in cache_dir
+            os.makedirs(cache_dir, exist_ok=True)
+          File "<frozen os>", line 225, in makedirs
+        NotADirectoryError: [Errno 20] Not a directory: '/data/file/cache'
+        """,
+        "established",
+    ),
+    negative(
+        CACHE,
+        "a missing file of the program",
+        """
+        Traceback (most recent call last):
+          File "/home/me/train.py", line 3, in <module>
+            os.makedirs(out)
+        FileNotFoundError: [Errno 2] No such file or directory: '/proc/out'
+        """,
+    ),
     positive(CACHE, "home of any uid", "PermissionError: [Errno 13] Permission denied: '/.triton'"),
     positive(
         CACHE,

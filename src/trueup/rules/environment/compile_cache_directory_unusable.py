@@ -6,7 +6,7 @@ from typing import Any
 
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.environment_facts import torch_version
-from trueup.rules.log_facts import mention, passes
+from trueup.rules.log_facts import Mention, mention, mentions, passes
 from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
@@ -21,6 +21,9 @@ REFUSED_SOMEWHERE = (
 )
 NO_USER = r"getpwuid\(\): uid not found"
 UNMAPPABLE = r"(?P<file>\S+\.so[\w.]*): failed to map segment from shared object(?!: Cannot allocate memory)"
+NO_FOLDER = r"(?:FileNotFoundError|NotADirectoryError|FileExistsError|PermissionError|OSError): \[Errno \d+\] [^\n]*"
+"""What making the folder raises where its path leads through a file, /proc or /sys."""
+MAKES_FOLDER = "torch/_inductor/runtime/cache_dir_utils.py"
 COMPILERS = ("torch/_inductor/", "triton/runtime/", "triton/compiler/", "torch/_dynamo/", "torch/_functorch/")
 
 
@@ -32,14 +35,19 @@ def refused(log: Log) -> Sighting | None:
     """An error of the file system below a cache folder, or raised inside the compilers."""
     seen = mention(log, REFUSED)
     if seen is None:
-        seen = mention(log, REFUSED_SOMEWHERE)
-        if seen is None or not passes(seen.failure, *COMPILERS):
-            return None
+        seen = inside(log, REFUSED_SOMEWHERE, *COMPILERS) or inside(log, NO_FOLDER, MAKES_FOLDER)
+    if seen is None:
+        return None
     return Sighting(
         message="The compiler could not write to its cache folder.",
         evidence=(seen.evidence(log),),
         failure=seen.failure,
     )
+
+
+def inside(log: Log, expression: str, *files: str) -> Mention | None:
+    """The first such text of a failure that passes one of these files."""
+    return next((seen for seen in mentions(log, expression) if passes(seen.failure, *files)), None)
 
 
 def without_user(log: Log) -> Sighting | None:
@@ -148,7 +156,7 @@ RULE = Rule(
         Remedy(
             id="compile-cache-folder",
             kind="env-var",
-            automatic=False,
+            automatic=True,
             how="export TORCHINDUCTOR_CACHE_DIR=/path/inductor TRITON_CACHE_DIR=/path/triton, a local folder that can "
             "be written and executed from, one for each rank where it is shared",
         ),

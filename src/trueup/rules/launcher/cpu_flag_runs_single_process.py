@@ -68,7 +68,7 @@ RULE = Rule(
         Remedy(
             id="launch-with-torchrun",
             kind="config-edit",
-            automatic=False,
+            automatic=True,
             how="torchrun --nproc-per-node N script.py; accelerate then detects MULTI_CPU",
         ),
     ),

@@ -33,7 +33,7 @@ def detect_in_environment(environment: Environment) -> Sighting | None:
     if level is None or level.value.upper() != "DETAIL" or torch is None or torch.release[:2] != (2, 6):
         return None
     return Sighting(
-        message=f"TORCH_DISTRIBUTED_DEBUG=DETAIL with torch {torch} can report a false barrier mismatch.",
+        message=f"TORCH_DISTRIBUTED_DEBUG=DETAIL of torch {torch} can report a false barrier mismatch after sends.",
         evidence=(said(level),),
         confidence="possible",
         severity="note",
@@ -46,25 +46,27 @@ RULE = Rule(
     layers=("launcher",),
     severity="error",
     silent="",
-    cause="The book-keeping of the debug wrapper counts barriers differently on each rank; the program is right.",
+    cause=(
+        "The debug wrapper compares sequence numbers, which sends and receives raise on the two ranks that take part. "
+        "The next barrier then has another number on each rank; the program is right."
+    ),
     remedies=(
         Remedy(
             id="debug-level-info",
             kind="env-var",
-            automatic=False,
+            automatic=True,
             how="TORCH_DISTRIBUTED_DEBUG=INFO for this run; verify with the flight recorder "
             "(TORCH_FR_BUFFER_SIZE=2000)",
         ),
-        Remedy(id="newer-torch", kind="install", automatic=False, how="a torch newer than 2.6"),
     ),
     caution="Only where both sides are BARRIER and the job runs without DETAIL.",
     sources=("https://github.com/pytorch/pytorch/issues/148976",),
-    versions={"torch": ">=2.6,<2.8"},
+    versions={"torch": ">=2.6"},
     log=(
         LogText(
             text="OpType=BARRIER), but Rank <rank> is running collective: "
             "CollectiveFingerPrint(SequenceNumber=<number>OpType=BARRIER",
-            versions="torch 2.6",
+            versions="torch 2.6 to 2.13",
         ),
     ),
     from_log=detect_log,

@@ -87,7 +87,7 @@ RULE = Rule(
         Remedy(
             id="free-port",
             kind="env-var",
-            automatic=False,
+            automatic=True,
             how="torchrun --standalone (one node), or --rdzv-endpoint=HOST:PORT with a port made from the job id; "
             "accelerate: --main_process_port 0; env://: MASTER_PORT",
         ),

@@ -61,7 +61,7 @@ RULE = Rule(
         Remedy(
             id="nccl-interface",
             kind="env-var",
-            automatic=False,
+            automatic=True,
             how="NCCL_SOCKET_IFNAME=eth0 GLOO_SOCKET_IFNAME=eth0, the interface of the common network (ip -br addr)",
         ),
         Remedy(

@@ -56,7 +56,7 @@ RULE = Rule(
     cause="The launcher started fewer processes, or the script never joined them with init_process_group.",
     remedies=(
         Remedy(
-            id="launch-with-torchrun",
+            id="start-and-join",
             kind="config-edit",
             automatic=False,
             how="torchrun --nproc-per-node N script.py, and torch.distributed.init_process_group in the script",

@@ -12,6 +12,7 @@ import json
 import os
 
 from trueup_instrument import role
+from trueup_instrument.appliers.held import hold
 from trueup_instrument.appliers.switch import Switch
 
 TYPE_CHECKING = False
@@ -24,20 +25,27 @@ SET = "TRUEUP_SET"
 """Layer → value as JSON, written by the launching trueup."""
 REMEDIES = "TRUEUP_REMEDIES"
 """Ids of remedies as a JSON list, written by the launching trueup."""
+HELD = "TRUEUP_HELD"
+"""Remedy → the variables that it sets, as JSON, written by the launching trueup."""
+IN_LAUNCHERS = ("free-port", "launch-with-torchrun")
+"""Remedies that change what a launcher does; all others act in ranks and their children."""
 LAYERS = ("compile", "attention", "checkpointing", "precision", "sharding", "adapter")
 
 
 def attach_all(session: Session) -> None:
     """Attach the appliers that this run asks for; one that fails says so and the others go on."""
+    layers, remedies, held = _asked(SET), _asked(REMEDIES), _asked(HELD)
+    for remedy, variables in held.items() if isinstance(held, dict) else ():
+        hold(Switch(session, remedy, variables), variables)
     if session.role == role.LAUNCHER:
-        return
-    layers, remedies = _asked(SET), _asked(REMEDIES)
+        layers, remedies = None, [each for each in remedies or () if each in IN_LAUNCHERS]
     for layer, value in layers.items() if isinstance(layers, dict) else ():
         known = layer in LAYERS
         _attach(Switch(session, layer, value), f"{__name__}.{layer}" if known else None)
     for remedy in remedies if isinstance(remedies, list) else ():
         module = f"{__name__}.remedies.{str(remedy).replace('-', '_')}"
-        _attach(Switch(session, remedy, True), module if importlib.util.find_spec(module) else None)
+        value = held.get(remedy, True) if isinstance(held, dict) else True
+        _attach(Switch(session, remedy, value), module if importlib.util.find_spec(module) else None)
 
 
 def _attach(switch: Switch, module: str | None) -> None:

@@ -23,7 +23,10 @@ LISTED = 40
 
 
 class Switch:
-    """What an applier is given: the value asked for, and a way to tell what it did."""
+    """What an applier is given: the value asked for, and a way to tell what it did.
+
+    The value of a remedy is the variables that it sets, else True.
+    """
 
     def __init__(self, session: Session, name: str, value: Any) -> None:
         self.session = session

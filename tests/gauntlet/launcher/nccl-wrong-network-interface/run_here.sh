@@ -1,0 +1,3 @@
+#!/bin/sh
+export OMP_NUM_THREADS=1
+exec torchrun --standalone --nproc-per-node 2 "$@"
