@@ -182,7 +182,7 @@ def test_no_reference_is_run_where_the_control_is_one() -> None:
 def test_a_control_in_which_the_layer_is_still_on_is_none() -> None:
     told = verified(sides(compiled(ran()), compiled(ran())))
     assert told.verdict == "not compared"
-    assert told.why == "the control is none: compile is still on in it (4 graphs, 100% of the parameters)"
+    assert told.why == "the control is none: compile is still on in it (4 graphs, 100 % of the parameters)"
 
 
 def test_what_both_ran_alike_is_said() -> None:

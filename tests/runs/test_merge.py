@@ -68,3 +68,12 @@ def test_an_odd_event_costs_one_part_and_not_the_record() -> None:
     )
     assert broken.steps.count == 1
     assert "merged_order failed" in notes(broken)
+
+
+def test_the_drift_of_each_rank_is_kept() -> None:
+    record = merged(*ranks(2, steps(1.0), event("drift", step=1, changes=[0.5, -1e-3])))
+    assert [(drift.rank, drift.step, drift.changes) for drift in record.steps.drifts] == [
+        (rank, 1, (0.5, -1e-3)) for rank in (0, 1)
+    ]
+    broken = merged(process(steps(1.0), event("drift", step=1, changes=[0.5, math.nan])))
+    assert broken.steps.drifts == ()

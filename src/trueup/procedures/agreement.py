@@ -16,9 +16,9 @@ from trueup.schema.verification import Measure, Numerics, StepNumbers
 
 KINDS = ("loss", "norm", "drift")
 TITLES = {"loss": "loss", "norm": "gradient norm", "drift": "drift of the parameters"}
-DRIFT = {"float32": 0.1, "float64": 0.1, "bfloat16": 0.4, "float16": 0.4}
+DRIFT = {"float32": 0.3, "float64": 0.3, "bfloat16": 0.8, "float16": 0.8}
 """Drift that rounding explains, by the lowest dtype of the multiplications: Adam moves a weight whose gradient is all
-rounding as far as any other."""
+rounding (a bias before a normalisation, say) as far as any other. Weights that are not trained at all are 1 apart."""
 LOW = ("bfloat16", "float16")
 """Parameters held in these move by steps of their own rounding: their drift is not judged."""
 CLOSER = 1.5

@@ -41,8 +41,8 @@ def seen(layer: str, record: Record) -> Seen:
 def _compile(record: Record) -> Seen:
     compiled = record.actual.compile
     if compiled.graphs or compiled.regions_per_step or compiled.fraction:
-        share = "" if compiled.fraction is None else f", {compiled.fraction:.0%} of the parameters"
-        return f"{compiled.graphs} graphs{share}", True
+        share = "" if compiled.fraction is None else f", {_percent(compiled.fraction)} of the parameters"
+        return f"{compiled.graphs} graph{'' if compiled.graphs == 1 else 's'}{share}", True
     return "no graph", False
 
 
@@ -56,7 +56,7 @@ def _attention(record: Record) -> Seen:
 def _checkpointing(record: Record) -> Seen:
     checkpointing, captured = record.actual.checkpointing, record.actual.compile.checkpoints_in_graph
     if checkpointing.fraction or captured:
-        return f"{checkpointing.fraction or 0:.0%} of the blocks run again, {captured} in graphs", True
+        return f"{_percent(checkpointing.fraction or 0)} of the blocks run again, {captured} in graphs", True
     if checkpointing.fraction is None:
         return "not observed", None
     return "no block runs again", False
@@ -66,7 +66,7 @@ def _precision(record: Record) -> Seen:
     shares = record.actual.precision.matmul
     if not shares:
         return "no multiplication seen", None
-    told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+    told = ", ".join(f"{name} {_percent(share)}" for name, share in shares.items())
     return told, any(share and name not in FULL for name, share in shares.items())
 
 
@@ -74,7 +74,11 @@ def _sharding(record: Record) -> Seen:
     sharding = record.actual.sharding
     if sharding.fraction is None:
         return sharding.strategy or "not observed", None
-    return f"{sharding.strategy}, {sharding.fraction:.0%} of the bytes split", sharding.fraction > 0
+    return f"{sharding.strategy}, {_percent(sharding.fraction)} of the bytes split", sharding.fraction > 0
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
 
 
 OBSERVED: dict[str, Callable[[Record], Seen]] = {

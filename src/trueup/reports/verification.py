@@ -36,7 +36,7 @@ def as_text(
     page.line((f"trueup verify: {headline(verification)}", "bold"))
     page.blank()
     for label, text in facts(verification):
-        labelled(page, label, text, 11)
+        labelled(page, label, text, 15)
     page.blank()
     for label, text in next_steps(verification, options):
         page.line(f"{label.ljust(8)}{plain(text)}")
@@ -169,7 +169,8 @@ def _speed_in_words(verification: Verification) -> str:
     speed = verification.speed
     if speed.ratio is None or speed.low is None or speed.high is None:
         return "too few steps to tell a speed"
-    told = f"{speed.ratio:.2f} times as fast (95 % interval {speed.low:.2f} to {speed.high:.2f})"
-    return {"no difference shown": f"no difference in speed shown, {told}", "slower": f"slower, {told}"}.get(
-        verification.effect, told
-    )
+    interval = f"95 % interval {speed.low:.2f} to {speed.high:.2f}"
+    if verification.effect == "no difference shown":
+        return f"no difference in speed shown ({speed.ratio:.2f} times as fast, {interval})"
+    slower = "slower, " if verification.effect == "slower" else ""
+    return f"{slower}{speed.ratio:.2f} times as fast ({interval})"
