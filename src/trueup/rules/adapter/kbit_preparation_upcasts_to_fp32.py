@@ -48,7 +48,7 @@ RULE = Rule(
         Remedy(
             id="cast-embeddings-back",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how=(
                 "cast embeddings and lm_head to bfloat16 after the preparation, or freeze and enable "
                 "input grads by hand"

@@ -95,7 +95,7 @@ RULE = Rule(
         Remedy(
             id="enable-input-require-grads",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="model.enable_input_require_grads() after the adapters are attached (Hugging Face models)",
         ),
     ),

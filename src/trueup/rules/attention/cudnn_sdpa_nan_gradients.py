@@ -61,7 +61,7 @@ RULE = Rule(
         Remedy(
             id="disable-cudnn-sdpa",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="torch.backends.cuda.enable_cudnn_sdp(False) before the first step",
         ),
         Remedy(

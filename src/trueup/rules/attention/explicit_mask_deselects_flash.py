@@ -42,8 +42,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="drop-plain-mask",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="drop an all-ones mask and use is_causal=True; flash_attention_2 or FlexAttention for real masks",
         ),
     ),

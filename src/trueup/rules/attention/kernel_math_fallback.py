@@ -116,9 +116,15 @@ RULE = Rule(
     ),
     remedies=(
         Remedy(
+            id="fused-attention-shapes",
+            kind="in-process",
+            automatic=True,
+            how="inputs and masks of four dimensions, the last contiguous",
+        ),
+        Remedy(
             id="expand-kv-heads",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="repeat key and value heads instead of enable_gqa=True where a mask is given; upgrade transformers",
         ),
         Remedy(
@@ -135,8 +141,8 @@ RULE = Rule(
         ),
         Remedy(
             id="drop-plain-mask",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="pass no mask and is_causal=True where the mask is all ones or causal",
         ),
     ),

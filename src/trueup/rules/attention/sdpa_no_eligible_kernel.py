@@ -65,9 +65,15 @@ RULE = Rule(
     ),
     remedies=(
         Remedy(
+            id="fused-attention-shapes",
+            kind="in-process",
+            automatic=True,
+            how="inputs and masks of four dimensions, the last contiguous",
+        ),
+        Remedy(
             id="allow-more-kernels",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="sdpa_kernel([FLASH_ATTENTION, EFFICIENT_ATTENTION, MATH], set_priority=True)",
         ),
         Remedy(

@@ -58,7 +58,7 @@ RULE = Rule(
         Remedy(
             id="checkpoint-around-compile",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="checkpoint(compile(block)) instead of compile(checkpoint(block)): partial graphs are kept",
         ),
     ),

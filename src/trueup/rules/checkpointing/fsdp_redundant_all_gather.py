@@ -43,6 +43,12 @@ RULE = Rule(
     ),
     remedies=(
         Remedy(
+            id="non-reentrant-checkpoint",
+            kind="in-process",
+            automatic=True,
+            how="use_reentrant=False (gradient_checkpointing_kwargs, NO_REENTRANT for checkpoint_wrapper)",
+        ),
+        Remedy(
             id="checkpoint-inside-unit",
             kind="config-edit",
             automatic=False,

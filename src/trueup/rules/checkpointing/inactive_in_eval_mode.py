@@ -42,7 +42,7 @@ RULE = Rule(
         Remedy(
             id="train-mode",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="model.train() before the loop and after each evaluation",
         ),
     ),

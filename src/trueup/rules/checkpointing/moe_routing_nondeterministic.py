@@ -70,7 +70,7 @@ RULE = Rule(
         Remedy(
             id="deterministic-algorithms",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="torch.use_deterministic_algorithms(True), where the slower kernels are acceptable",
         ),
     ),

@@ -114,8 +114,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="cache-folder-per-rank",
-            kind="env-var",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how=(
                 "TORCHINDUCTOR_CACHE_DIR=/tmp/inductor-$LOCAL_RANK TRITON_CACHE_DIR=/tmp/triton-$LOCAL_RANK on "
                 "local disk"

@@ -38,8 +38,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="compile-after-loading",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="save the state_dict and rebuild, and call compile() after loading or copying",
         ),
     ),

@@ -47,8 +47,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="compile-without-cudagraphs",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="mode='default' or 'max-autotune-no-cudagraphs' in torch.compile",
         ),
         Remedy(

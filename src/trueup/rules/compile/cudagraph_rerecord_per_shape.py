@@ -39,20 +39,20 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="bucket-lengths",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="pad to a few lengths (pad_to_multiple_of in the collator)",
         ),
         Remedy(
             id="skip-dynamic-cudagraphs",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="torch._inductor.config.triton.cudagraph_skip_dynamic_graphs = True",
         ),
         Remedy(
             id="compile-without-cudagraphs",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="mode='default' or 'max-autotune-no-cudagraphs' in torch.compile",
         ),
     ),

@@ -49,7 +49,7 @@ RULE = Rule(
         Remedy(
             id="remove-device-hooks",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="load without device_map, or accelerate.hooks.remove_hook_from_submodules(model) before compiling",
         ),
     ),

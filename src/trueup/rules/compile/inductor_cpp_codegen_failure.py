@@ -37,8 +37,8 @@ RULE = Rule(
         ),
         Remedy(
             id="compile-without-inductor",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how='torch.compile(..., backend="aot_eager"), or torch.compiler.disable on the module that fails',
         ),
     ),

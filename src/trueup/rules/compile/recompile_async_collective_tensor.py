@@ -64,8 +64,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="wait-before-region",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="x = torch.distributed._functional_collectives.wait_tensor(x) before the compiled call, in every step",
         ),
         Remedy(

@@ -62,9 +62,15 @@ RULE = Rule(
             how="leave dynamic unset in torch.compile, or torch._dynamo.mark_dynamic on the varying dimension",
         ),
         Remedy(
+            id="mark-dynamic",
+            kind="in-process",
+            automatic=True,
+            how="torch._dynamo.maybe_mark_dynamic(input, dimension) on what varies, before the compiled call",
+        ),
+        Remedy(
             id="bucket-lengths",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="pad to a few lengths (pad_to_multiple_of in the collator)",
         ),
     ),

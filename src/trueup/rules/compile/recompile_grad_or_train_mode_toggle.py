@@ -47,8 +47,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="keep-modes-uniform",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="keep requires_grad of inputs constant, also under no_grad",
         ),
         Remedy(

@@ -47,6 +47,12 @@ RULE = Rule(
     ),
     remedies=(
         Remedy(
+            id="unspecialize-module-integers",
+            kind="in-process",
+            automatic=True,
+            how="torch._dynamo.config.allow_unspec_int_on_nn_module = True, where the state is a number on the module",
+        ),
+        Remedy(
             id="move-python-state-out",
             kind="code",
             automatic=False,

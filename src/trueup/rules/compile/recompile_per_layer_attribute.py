@@ -79,6 +79,24 @@ RULE = Rule(
             how="torch._dynamo.config.allow_unspec_int_on_nn_module = True before the first step (integers)",
         ),
         Remedy(
+            id="attention-without-layer-index",
+            kind="in-process",
+            automatic=True,
+            how="an attention function of Hugging Face models that passes no layer_idx on to flash attention",
+        ),
+        Remedy(
+            id="dynamic-attention-scale",
+            kind="in-process",
+            automatic=True,
+            how="scaled_dot_product_attention(q * scale, k, v, scale=1.0) where the scale differs between blocks",
+        ),
+        Remedy(
+            id="isolate-recompiles",
+            kind="in-process",
+            automatic=True,
+            how="block.compile(isolate_recompiles=True): a limit of its own for each block (torch 2.13)",
+        ),
+        Remedy(
             id="share-per-layer-object",
             kind="code",
             automatic=False,

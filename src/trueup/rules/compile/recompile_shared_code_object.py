@@ -57,6 +57,12 @@ RULE = Rule(
     ),
     remedies=(
         Remedy(
+            id="isolate-recompiles",
+            kind="in-process",
+            automatic=True,
+            how="model.compile(isolate_recompiles=True): graphs and a limit of its own for each model (torch 2.13)",
+        ),
+        Remedy(
             id="raise-recompile-limit",
             kind="in-process",
             automatic=True,

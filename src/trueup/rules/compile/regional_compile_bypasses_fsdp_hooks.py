@@ -83,7 +83,7 @@ RULE = Rule(
         Remedy(
             id="compile-blocks-in-place",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="block.compile() for each block before accelerator.prepare, and no dynamo plugin",
         ),
     ),

@@ -40,7 +40,7 @@ RULE = Rule(
         Remedy(
             id="compile-blocks-in-place",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="block.compile() for each block before accelerator.prepare and before hooks are added",
         ),
         Remedy(

@@ -76,7 +76,7 @@ RULE = Rule(
             automatic=True,
             how="PYTORCH_ALLOC_CONF=expandable_segments:True (PYTORCH_CUDA_ALLOC_CONF before torch 2.9)",
         ),
-        Remedy(id="bucket-lengths", kind="code", automatic=False, how="pad to a few lengths"),
+        Remedy(id="bucket-lengths", kind="in-process", automatic=True, how="pad to a few lengths"),
     ),
     caution="The hint is printed with every out-of-memory error; it counts only where the unallocated share is large.",
     from_record=detect,

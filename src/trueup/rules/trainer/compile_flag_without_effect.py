@@ -67,8 +67,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="compile-each-block",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="block.compile() for each block before fully_shard, or the key in the section that the engine reads",
         ),
     ),

@@ -1,0 +1,86 @@
+"""A mask that masks nothing is left out, and one that is just causal becomes `is_causal=True`.
+
+A mask is looked at once, not once for each layer. Masks of graphs have no values while they are traced and stay.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+
+from trueup_instrument.appliers.attention_calls import change_attention, tells
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from trueup_instrument.appliers.switch import Switch
+
+PLAIN, CAUSAL, REAL = "all ones", "causal", "real"
+
+
+def attach(switch: Switch) -> None:
+    change_attention(switch, lambda original, torch: _without_plain(switch, original, torch))
+
+
+def _without_plain(switch: Switch, original: Callable[..., Any], torch: Any) -> Callable[..., Any]:
+    masks = Masks()
+    kind_of = switch.guarded(masks.kind)
+    tell = {
+        PLAIN: tells(switch, "mask that masks nothing left out"),
+        CAUSAL: tells(switch, "causal mask replaced by is_causal=True"),
+    }
+
+    def attention(
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        **options: Any,
+    ) -> Any:
+        if attn_mask is not None and not is_causal and not torch.compiler.is_compiling():
+            kind = kind_of(attn_mask, query, key)
+            if kind in tell:
+                tell[kind]()
+                attn_mask, is_causal = None, kind == CAUSAL
+        return original(query, key, value, attn_mask, dropout_p, is_causal, **options)
+
+    return attention
+
+
+class Masks:
+    """What the masks seen so far are, by tensor and version."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Any], int, str]] = {}
+
+    def kind(self, mask: Any, query: Any, key: Any) -> str:
+        if mask.requires_grad or mask.dim() < 2 or mask.device.type == "meta":
+            return REAL
+        known = self._known.get(id(mask))
+        if known is not None and known[0]() is mask and known[1] == mask._version:
+            return known[2]
+        kind = _kind(mask, query.size(-2), key.size(-2))
+        self._known = {key: each for key, each in self._known.items() if each[0]() is not None}
+        self._known[id(mask)] = (weakref.ref(mask), mask._version, kind)
+        return kind
+
+
+def _kind(mask: Any, rows: int, columns: int) -> str:
+    """A float mask is added to the scores: 0 changes nothing, and as low as its dtype goes is hidden."""
+    torch = sys.modules["torch"]
+    with torch.no_grad():
+        hidden = ~mask if mask.dtype == torch.bool else mask != 0
+        if not bool(hidden.any()):
+            return PLAIN
+        if mask.shape[-2:] != (rows, columns) or rows != columns:
+            return REAL
+        above = torch.ones(rows, columns, dtype=torch.bool, device=mask.device).triu(1)
+        if not bool((hidden == above).all()):
+            return REAL
+        if mask.dtype == torch.bool:
+            return CAUSAL
+        return CAUSAL if bool((mask.masked_select(above) <= torch.finfo(mask.dtype).min / 2).all()) else REAL
