@@ -10,7 +10,7 @@ import click
 
 from trueup.cli import exits
 from trueup.cli.output import format_option, is_coloured, json_option, printed_on, save, width_of, write
-from trueup.cli.parameters import output_file, seconds
+from trueup.cli.parameters import copies_folder, output_file, seconds
 
 if TYPE_CHECKING:
     from trueup.procedures.selection import Goal
@@ -61,6 +61,18 @@ WRITTEN = "# written by trueup fix"
     help="Where the proved remedies go.",
 )
 @click.option(
+    "--edits",
+    "edited",
+    type=copies_folder,
+    metavar="DIR",
+    help="Write copies of your files with the permanent changes into DIR. Your files stay as they are.",
+)
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="First run the pip commands by which findings are cured that nothing else cures.",
+)
+@click.option(
     "--links",
     is_flag=True,
     help="Link large files and what lies outside of the working folder into the copies. A program other than Python "
@@ -76,6 +88,8 @@ def fix(
     goal: Goal,
     pairs: int,
     variant_file: Path,
+    edited: Path | None,
+    yes: bool,
     links: bool,
     quiet: bool,
     shape: str,
@@ -88,7 +102,8 @@ def fix(
 
     A remedy is kept when its finding is gone, nothing else went wrong, and losses and gradient norms are those of the
     job as it was (or the fault had made them wrong, which is said). Each run has a copy of the working folder, offline
-    trackers and no input; the permanent change is printed.
+    trackers and no input; the permanent change is printed, as a diff where it can be written. Nothing is installed
+    without --yes.
 
     \b
     Exit codes: 0 nothing is left to do, 1 findings stand, 2 wrong usage, 3 trueup itself failed,
@@ -100,23 +115,40 @@ def fix(
     if variant_file.exists() and not variant_file.read_text(errors="replace").startswith(WRITTEN):
         raise click.UsageError(f"{variant_file} is there and not of `trueup fix`; choose another file with --variant")
 
+    from trueup.edits.recipe import with_edits
     from trueup.procedures.fix import fix as fixed
+    from trueup.procedures.installing import installed_first
     from trueup.procedures.probes import Interrupted, Probes
+    from trueup.runs.installing import InstallError, pip_install
     from trueup.runs.probe import ProbeError
     from trueup.runs.process import CommandError
 
-    say = (lambda text: None) if quiet else (lambda text: click.echo(f"trueup: {text}", err=True))
+    def say(text: str) -> None:
+        if not quiet:
+            click.echo(f"trueup: {text}", err=True)
+
     try:
         with Probes(command, steps=steps, timeout=timeout, say=say, links=links) as probes:
-            fixing = fixed(probes.run, limits=probes.limits, goal=goal, pairs=pairs)
+            run, installed = installed_first(probes.run, pip_install, say) if yes else (probes.run, ())
+            fixing = fixed(run, limits=probes.limits, goal=goal, pairs=pairs)
     except CommandError as error:
         click.echo(f"trueup: {error}", err=True)
         return error.code
     except ProbeError as error:
         raise click.UsageError(str(error)) from error
+    except InstallError as error:
+        click.echo(f"trueup: {error}", err=True)
+        return exits.FINDINGS
     except Interrupted:
         click.echo("trueup: interrupted; nothing is kept", err=True)
         return exits.INTERRUPTED
+    fixing = with_edits(fixing, Path.cwd(), installed)
+    if edited is not None:
+        from trueup.edits.applying import write_copies
+
+        files, left = write_copies(fixing.recipe, Path.cwd(), edited)
+        for text in (*(f"written: {file}" for file in files), *left):
+            say(text)
     write(printed_on(), presentation(fixing, shape, variant_file))
     if json_file is not None:
         save(presentation(fixing, "json", variant_file), json_file)

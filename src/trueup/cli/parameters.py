@@ -26,6 +26,14 @@ def output_folder(value: str) -> Path:
     return path
 
 
+def copies_folder(value: str) -> Path:
+    """A folder for copies of the files of the working folder, which it is not."""
+    path = output_folder(value)
+    if Path.cwd().is_relative_to(path.absolute().resolve()):
+        raise click.BadParameter(f"{value} holds the files themselves; choose another folder for their copies")
+    return path
+
+
 def seconds(value: str) -> float:
     """A time to wait: more than none, and an end."""
     try:

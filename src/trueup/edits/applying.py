@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from trueup.edits.changes import merged
+from trueup.edits.changes import ConflictError, merged
 from trueup.edits.files import read, written
-from trueup.schema.fixing import Edit
+from trueup.schema.fixing import Edit, Step
 
 
 def apply(edits: Iterable[Edit], folder: Path, into: Path | None = None) -> tuple[Path, ...]:
@@ -25,3 +25,20 @@ def apply(edits: Iterable[Edit], folder: Path, into: Path | None = None) -> tupl
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         written(target / path, text)
     return tuple(target / path for path in texts)
+
+
+def write_copies(recipe: Iterable[Step], folder: Path, into: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    """Write the files of `folder` with all changes of a recipe into `into`, another folder.
+
+    Returns the files, and for each step that contradicts an earlier one a sentence that says so. Raises OSError.
+    """
+    done: list[Edit] = []
+    left: list[str] = []
+    for step in recipe:
+        try:
+            for path in {edit.path for edit in step.edits}:
+                merged(read(folder / path), (edit for edit in (*done, *step.edits) if edit.path == path))
+            done += step.edits
+        except ConflictError as error:
+            left.append(f"{step.remedy} is not in the copies, make it by hand: {error}")
+    return apply(done, folder, into), tuple(left)

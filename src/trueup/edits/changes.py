@@ -5,10 +5,16 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from trueup.schema.fixing import Edit
+
+if TYPE_CHECKING:  # the job imports it as the first, since nothing but `bootstrap` is on its path
+    from trueup_instrument.secret_texts import text_without_secrets
+else:
+    from trueup.instrument.bootstrap.trueup_instrument.secret_texts import text_without_secrets
 
 HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 NO_NEWLINE = "\\ No newline at end of file"
@@ -27,10 +33,18 @@ class Replacement(msgspec.Struct, frozen=True, order=True):
 
 
 def edit(path: str, before: str, after: str) -> Edit | None:
-    """The edit that makes `after` of `before`; None when they are the same. `path` is relative to the job's folder."""
-    lines = difflib.unified_diff(_lines(before), _lines(after), f"a/{path}", f"b/{path}", n=3)
-    text = "".join(line if line.endswith("\n") else f"{line}\n{NO_NEWLINE}\n" for line in lines)
-    return Edit(path=path, diff=text) if text else None
+    """The edit that makes `after` of `before`. `path` is relative to the job's folder.
+
+    None when they are the same, or a changed line holds a secret, for it is printed. Context that does is left out.
+    """
+    for context in (3, 0):
+        lines = difflib.unified_diff(_lines(before), _lines(after), f"a/{path}", f"b/{path}", n=context)
+        text = "".join(line if line.endswith("\n") else f"{line}\n{NO_NEWLINE}\n" for line in lines)
+        if not text:
+            return None
+        if text_without_secrets(text) == text:
+            return Edit(path=path, diff=text)
+    return None
 
 
 def merged(text: str, edits: Iterable[Edit]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -24,7 +25,7 @@ class Job:
     def __init__(self, folder: Path, record: Record) -> None:
         self.folder = folder
         self.record = record
-        self.command = command.words(record.command)
+        self.command = tuple(os.path.expanduser(word) for word in command.words(record.command))
         self._sources: dict[str, Source | None] = {}
 
     def text(self, path: str) -> str | None:

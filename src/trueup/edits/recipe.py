@@ -8,20 +8,23 @@ import msgspec
 
 from trueup.edits.command import shown
 from trueup.edits.draft import Draft
-from trueup.edits.installing import install_command
 from trueup.edits.job import Job
 from trueup.edits.registry import EDITORS
+from trueup.remedies.installing import install_command
 from trueup.schema.finding import Finding
 from trueup.schema.fixing import Edit, Fixing, Step
 
 
-def with_edits(fixing: Fixing, folder: Path) -> Fixing:
-    """`fixing` with the permanent changes of its recipe, for the files of `folder` as they are; nothing is written."""
+def with_edits(fixing: Fixing, folder: Path, installed: tuple[str, ...] = ()) -> Fixing:
+    """`fixing` with the permanent changes of its recipe, for the files of `folder` as they are; nothing is written.
+
+    `installed` are the commands that were run before it.
+    """
     job = Job(folder, fixing.before)
     records = [record for record in (fixing.after, fixing.before) if record is not None]
     findings = {finding.rule: finding for record in records for finding in record.findings}
     recipe = tuple(_with_edits(step, findings.get(step.rule), job) for step in fixing.recipe)
-    return msgspec.structs.replace(fixing, recipe=recipe)
+    return msgspec.structs.replace(fixing, recipe=recipe, installed=installed)
 
 
 def edits_for(remedy: str, finding: Finding, job: Job) -> tuple[tuple[Edit, ...], tuple[str, ...] | None]:
@@ -38,8 +41,10 @@ def edits_for(remedy: str, finding: Finding, job: Job) -> tuple[tuple[Edit, ...]
 def _with_edits(step: Step, finding: Finding | None, job: Job) -> Step:
     if finding is None:
         return step
-    remedy = next((each for each in finding.remedies if each.id == step.remedy), None)
-    if remedy is not None and remedy.kind == "install":
-        return msgspec.structs.replace(step, install=install_command(remedy.how))
     edits, command = edits_for(step.remedy, finding, job)
-    return msgspec.structs.replace(step, edits=edits, command=shown(command) if command is not None else None)
+    return msgspec.structs.replace(
+        step,
+        edits=edits,
+        command=shown(command) if command is not None else None,
+        install=None if step.automatic else install_command(finding),
+    )

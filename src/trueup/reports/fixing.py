@@ -8,11 +8,14 @@ from trueup import __version__
 from trueup.reports import sarif
 from trueup.reports.html import template
 from trueup.reports.page import Page
-from trueup.reports.plain import plain
+from trueup.reports.plain import plain, readable
 from trueup.reports.quantities import count, seconds, size
 from trueup.reports.terminal import labelled
 from trueup.reports.verdict import verdict
-from trueup.schema.fixing import Fixing, Proof, Speed
+from trueup.schema.fixing import Fixing, Proof, Speed, Step
+
+DIFF_STYLES = {"+": "added", "-": "removed", "@": "note"}
+"""First character of a line of a diff → its style."""
 
 
 def as_text(fixing: Fixing, *, width: int = 100, colour: bool = False, variant: str | None = None) -> str:
@@ -73,7 +76,8 @@ def headline(fixing: Fixing) -> str:
 
 def facts(fixing: Fixing) -> list[tuple[str, str]]:
     """Label and text of what was applied, dropped and measured."""
-    told = [("applied", f"{each.remedy}, for {each.rule}") for each in fixing.applied]
+    told = [("installed", each) for each in fixing.installed]
+    told += [("applied", f"{each.remedy}, for {each.rule}") for each in fixing.applied]
     told += [("dropped", f"{each.remedy}, for {each.rule}: {each.why}") for each in fixing.dropped]
     proof = fixing.proof
     if proof is not None:
@@ -120,3 +124,15 @@ def _print_recipe(page: Page, fixing: Fixing) -> None:
         by_hand = "" if step.automatic else "by hand: "
         page.line(f"  {number}. {by_hand}", (plain(step.how), "bold"), places)
         page.line(f"     for {step.rule}")
+        _print_change(page, step)
+
+
+def _print_change(page: Page, step: Step) -> None:
+    """What the step changes, to be read and copied."""
+    if step.command is not None:
+        page.line("     ", (plain(step.command), "bold"))
+    if step.install is not None:
+        page.line("     ", (plain(step.install), "bold"), "  (run by trueup fix --yes)")
+    for edit in step.edits:
+        for line in edit.diff.splitlines():
+            page.line("     ", (readable(line), DIFF_STYLES.get(line[:1], "")))

@@ -15,6 +15,8 @@ STYLES = {
     "error": "1;31",
     "warning": "1;33",
     "note": "1;36",
+    "added": "32",
+    "removed": "31",
 }
 """Name → parameters of "select graphic rendition" (ECMA-48, 8.3.117)."""
 

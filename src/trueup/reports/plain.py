@@ -24,3 +24,9 @@ def plain(text: object, longest: int = LONGEST) -> str:
     if len(line) > longest:
         return f"{line[:longest]}… ({len(line) - longest} more characters)"
     return line
+
+
+def readable(line: str) -> str:
+    """One line of a file, with its indentation, that can do nothing but be read."""
+    start = len(line) - len(line.lstrip(" +-"))
+    return line[:start] + plain(line[start:])

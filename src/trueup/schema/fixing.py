@@ -101,6 +101,8 @@ class Fixing(msgspec.Struct, frozen=True, kw_only=True):
     recipe: tuple[Step, ...] = ()
     variant: Variant | None = None
     """What to give to `trueup run --with`; None when nothing was applied."""
+    installed: tuple[str, ...] = ()
+    """Commands that were run before everything else, because `--yes` was given."""
     probes: int = 0
     """Runs that were made."""
     notes: tuple[str, ...] = ()
