@@ -20,7 +20,7 @@ from trueup.cli import main
         (["run", "--steps", "many", "--", "x"], "--steps"),
         *(
             ([command, "--timeout", value, "--", "x"], f"{value} is no number of seconds above 0")
-            for command in ("run", "fix")
+            for command in ("run", "fix", "verify")
             for value in ("0", "-1", "nan", "inf", "-inf", "1e400", "soon")
         ),
         (["run", "--format", "xml", "--", "x"], "text"),

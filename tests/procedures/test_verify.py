@@ -19,6 +19,7 @@ from trueup.schema.record import (
     Drift,
     Kernel,
     Memory,
+    Note,
     Precision,
     Rank,
     Record,
@@ -195,6 +196,15 @@ def test_a_job_without_losses_is_not_compared() -> None:
     silent = ran([None] * 8)
     assert verified(sides(silent, silent)).verdict == "not compared"
     assert verified(sides(ran(), silent)).verdict == "not compared"
+
+
+def test_what_the_control_lacks_is_said() -> None:
+    unseen = msgspec.structs.replace(record(losses=()), notes=(Note(what="Python was started with -I"),))
+    told = verified(lambda variant: unseen)
+    assert (told.verdict, told.notes[0]) == ("not compared", "in the control: Python was started with -I")
+    partly = Note(what="--set attention=math did not reach everything: direct calls of flash-attn")
+    told = verified(sides(msgspec.structs.replace(ran(), notes=(partly, Note(what="other"))), compiled(ran())))
+    assert told.notes == (f"in the control: {partly.what}",)
 
 
 def test_another_number_of_steps_is_a_difference() -> None:

@@ -116,8 +116,8 @@ def _notes(
     control: Variant, candidate: Variant, layers: Sequence[Switched], controls: Sequence[Record]
 ) -> Iterator[str]:
     for note in controls[0].notes:
-        if note.what.startswith("--set ") and "did not reach everything" in note.what:
-            yield f"in the control, {note.what}"
+        if not controls[0].ranks or (note.what.startswith("--set ") and "did not reach everything" in note.what):
+            yield f"in the control: {note.what}"
     otherwise = any(side.remedies or side.environment for side in (control, candidate))
     if layers and not otherwise and not any(layer.on_in_candidate for layer in layers):
         names = ", ".join(layer.layer for layer in layers)
