@@ -93,8 +93,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="autocast-around-call",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="torch.autocast with the dtype of training around the extra call, or one dtype for all parameters",
         ),
     ),

@@ -57,8 +57,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="one-parameter-dtype",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how=(
                 "cast every floating parameter to one dtype before wrapping (autocast_adapter_dtype=False in peft), "
                 "or FSDP2"

@@ -51,14 +51,14 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="shard-root",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="fully_shard(model) after its blocks, and before the optimizer",
         ),
         Remedy(
             id="register-forward-method",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how=(
                 "torch.distributed.fsdp.register_fsdp_forward_method(model, name) for entry points other than "
                 "forward; attach adapters before sharding"

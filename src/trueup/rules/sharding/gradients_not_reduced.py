@@ -97,8 +97,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="call-the-wrapper",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how=(
                 "call what DistributedDataParallel (or accelerator.prepare) returned: model = DDP(model); "
                 "loss = model(batch); keep model.module for saving only, and leave no_sync() in the last micro-step"

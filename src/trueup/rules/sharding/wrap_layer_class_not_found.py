@@ -94,8 +94,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="existing-layer-class",
-            kind="config-edit",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how=(
                 "fsdp_transformer_layer_cls_to_wrap: a class from {type(m).__name__ for m in model.modules()}, or "
                 "empty for the model's own _no_split_modules"

@@ -50,7 +50,7 @@ RULE = Rule(
         Remedy(
             id="tie-weights-again",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="model.tie_weights() after materialisation and before the optimizer; load with strict=True",
         ),
     ),
