@@ -71,6 +71,14 @@ class EventFile:
                 else:
                     self.dropped += 1
 
+    def close(self) -> None:
+        """Write nothing any more."""
+        with self._lock:
+            descriptor, self._descriptor = self._descriptor, None
+            self.failed = self.failed or "closed"
+            if descriptor is not None:
+                os.close(descriptor)
+
     def forget(self) -> None:
         """In a forked child: leave the parent's file alone and hold events again."""
         self.dropped = 0

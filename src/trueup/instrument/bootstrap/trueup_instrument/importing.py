@@ -23,6 +23,12 @@ class ImportHooks:
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
 
+    def remove(self) -> None:
+        """Look at no import any more."""
+        self._hooks.clear()
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
     def after(self, name: str, hook: Callable[[ModuleType], object]) -> None:
         """Call `hook(module)` after module `name` is imported, at once if it already is."""
         module = sys.modules.get(name)

@@ -86,10 +86,28 @@ def around(
             groups.leave(group)
 
     setattr(observed, MARK, observed)
-    setattr(owner, name, type(descriptor)(observed) if descriptor is not None else observed)
+    present = owner.__dict__.get(name)
+    put = type(descriptor)(observed) if descriptor is not None else observed
+    setattr(owner, name, put)
     if isinstance(owner, types.ModuleType):
-        _replace_elsewhere(original, observed, name)
+        _replace_elsewhere(original, observed, name, everywhere=session.late)
+        session.undo.append(lambda: _replace_elsewhere(observed, original, name, everywhere=session.late))
+    session.undo.append(lambda: take_away(owner, name, put, present))
     return True
+
+
+def take_away(owner: Any, name: str, put: Any, present: Any) -> str | None:
+    """Make `owner.name` what it was before `put` came; `present` is None where it was inherited.
+
+    Returns what stays, in words: a replacement that others have put something in front of.
+    """
+    if owner.__dict__.get(name) is not put:
+        return f"{getattr(owner, '__name__', owner)}.{name}, which something else has replaced since"
+    if present is None:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, present)
+    return None
 
 
 def is_observed(function: Any) -> bool:
@@ -122,12 +140,14 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
     return arguments
 
 
-def _replace_elsewhere(original: Callable[..., Any], observed: Callable[..., Any], name: str) -> None:
-    """Other modules of the same library that took the function by name get the observed one too."""
+def _replace_elsewhere(
+    original: Callable[..., Any], observed: Callable[..., Any], name: str, everywhere: bool = False
+) -> None:
+    """Other modules of the same library that took the function by name get the observed one too; or all modules."""
     package = (original.__module__ or "").partition(".")[0]
     for module_name, module in list(sys.modules.items()):
-        of_package = module_name.partition(".")[0] == package and isinstance(module, types.ModuleType)
-        if of_package and module.__dict__.get(name) is original:
+        concerned = (everywhere or module_name.partition(".")[0] == package) and isinstance(module, types.ModuleType)
+        if concerned and module.__dict__.get(name) is original:
             setattr(module, name, observed)
 
 

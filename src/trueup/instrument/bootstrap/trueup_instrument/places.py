@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _OURS = os.path.dirname(os.path.abspath(__file__))
+_TRUEUP = os.path.dirname(os.path.dirname(os.path.dirname(_OURS)))
+"""The package that brings us along: its Python API calls torch in the name of the user."""
 _LIBRARY_FOLDERS = tuple(
     {
         os.path.realpath(path) + os.sep
@@ -28,7 +30,7 @@ def is_user_file(filename: str) -> bool:
     answer = _known.get(filename)
     if answer is None:
         answer = not (
-            filename.startswith(("<", _OURS))
+            filename.startswith(("<", _OURS, _TRUEUP + os.sep))
             or any(part in filename for part in _LIBRARY_PARTS)
             or os.path.realpath(filename).startswith(_LIBRARY_FOLDERS)
             or "torchinductor_" in filename

@@ -61,6 +61,12 @@ def own_children() -> None:
     os.environ[OWNER] = f"{os.getpid()}:{os.environ.get('RANK', '')}"
 
 
+def disown_children() -> None:
+    """Take back what `own_children` told."""
+    if os.environ.get(OWNER, "").partition(":")[0] == str(os.getpid()):
+        del os.environ[OWNER]
+
+
 def _is_launcher(program: str | None, module: str | None) -> bool:
     if module and any(module == name or module.startswith(name + ".") for name in LAUNCHER_MODULES):
         return True

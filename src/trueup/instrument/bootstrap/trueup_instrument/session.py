@@ -52,8 +52,13 @@ class Session:
     optimizers: WeakSet[Any]
     """Those that are alive, once the observer of optimizers is attached."""
 
-    def __init__(self, folder: str, what: str) -> None:
+    def __init__(self, folder: str, what: str, late: bool = False) -> None:
         self.role = what
+        self.late = late
+        """The program is at work already: its modules have taken functions by name that are to be observed."""
+        self.detached = False
+        self.undo: list[Callable[[], str | None]] = []
+        """What was put in place, each a function that takes it away, or tells what stays and why."""
         self._faults = _faults(os.environ.get(FAULTS, ""))
         self.events = EventFile(folder, faulty="events" in self._faults)
         self.imports = importing.ImportHooks()
@@ -73,6 +78,8 @@ class Session:
         """Goes up whenever Dynamo starts to compile, or gives up."""
         self.optimizer_compiled = False
         """A graph with an optimizer's operators was captured: its step calls no hooks."""
+        self.on_optimizer_compiled: list[Callable[[], object]] = []
+        """Called when the first such graph was captured, before it runs."""
         self.process_group: dict[str, Any] | None = None
         """Backend, world size and rank of torch.distributed's default group, once there is one."""
 
@@ -141,8 +148,24 @@ class Session:
         """Call `function()` when the interpreter ends in an orderly way, before the `end` event."""
         self._at_end.append(function)
 
+    def detach(self) -> list[str]:
+        """End the observation while the program goes on; returns what stays in place, in words, and does nothing."""
+        self._end()
+        atexit.unregister(self._end)
+        self.detached = True
+        self.imports.remove()
+        stays = [told for take_away in reversed(self.undo) if (told := take_away()) is not None]
+        for functions in (self.before_fork, self.after_fork_in_parent, self.after_fork_in_child):
+            functions.clear()  # os.register_at_fork takes nothing back
+        self.undo.clear()
+        self.events.close()
+        role.disown_children()
+        return stays
+
     def _forked(self) -> None:
         """A forked child is no rank until it trains; the parent's events are not its own."""
+        if self.detached:
+            return
         self.events.forget()
         self.trained = False
         self.end_reason = "finished"
@@ -204,7 +227,7 @@ class Session:
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
-            if name in self.off:
+            if self.detached or name in self.off:
                 return None
             try:
                 if self._faults:

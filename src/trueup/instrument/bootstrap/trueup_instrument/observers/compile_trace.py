@@ -43,11 +43,21 @@ def attach(session: Session) -> None:
 
 def _listen(session: Session) -> None:
     logger = logging.getLogger(LOGGER)
-    logger.addHandler(TraceHandler(session))
+    handler, level = TraceHandler(session), logger.level
+    logger.addHandler(handler)
     if logger.level in (logging.NOTSET,) or logger.level > logging.DEBUG:
         logger.setLevel(logging.DEBUG)
     limits = logging.getLogger("torch._dynamo.convert_frame")
-    limits.addFilter(LimitFilter(session))
+    limit_filter = LimitFilter(session)
+    limits.addFilter(limit_filter)
+
+    def silence() -> None:
+        logger.removeHandler(handler)
+        limits.removeFilter(limit_filter)
+        if not logger.handlers:
+            logger.setLevel(level)
+
+    session.undo.append(silence)
 
 
 class LimitFilter(logging.Filter):
@@ -107,8 +117,10 @@ class TraceHandler(logging.Handler):
         elif "dynamo_output_graph" in fields:
             payload = getattr(record, "payload", None) or ""
             self._write("graph", fields, checkpoints=payload.count(CHECKPOINT + "("))
-            if any(name in payload for name in OPTIMIZER_CODE):
+            if not self._session.optimizer_compiled and any(name in payload for name in OPTIMIZER_CODE):
                 self._session.optimizer_compiled = True
+                for listener in self._session.on_optimizer_compiled:
+                    listener()
         elif "compilation_metrics" in fields:
             self._metrics(fields, fields["compilation_metrics"])
         elif "bwd_compilation_metrics" in fields:

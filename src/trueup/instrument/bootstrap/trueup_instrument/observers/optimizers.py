@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import weakref
 
 from trueup_instrument import patching
@@ -40,6 +42,14 @@ def _constructor(session: Session, say: Announcements, module: ModuleType) -> No
         )
 
     patching.around(session, NAME, module.Optimizer, "__init__", after=made, group="Optimizer")
+
+
+def find_those_alive(session: Session) -> None:
+    """Take in the optimizers that were made before observation began."""
+    module = sys.modules.get("torch.optim.optimizer")
+    if module is not None:
+        kind = module.Optimizer
+        session.optimizers.update(thing for thing in gc.get_objects() if issubclass(type(thing), kind))
 
 
 def _option(value: Any) -> Any:

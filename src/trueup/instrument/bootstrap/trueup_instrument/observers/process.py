@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 
-from trueup_instrument import places, role
+from trueup_instrument import patching, places, role
 from trueup_instrument.clock import StepsReached
 from trueup_instrument.observers.samples import memory
 
@@ -40,6 +40,7 @@ def attach(session: Session) -> None:
     if os.environ.get("RANK") is not None and session.role == role.RANK:
         session.guarded(NAME, stacks.watch)()
     session.after_fork_in_child.append(session.guarded(NAME, stacks.forget))
+    session.undo.append(stacks.watch_no_more)
     session.on_training.append(session.guarded(NAME, stacks.watch))
     session.at_end(session.guarded("memory", lambda: memory.write_peak(session)))
 
@@ -69,7 +70,10 @@ def _watch_exceptions(session: Session) -> None:
 
     sys.excepthook = hook
     threading.excepthook = thread_hook
-    session.before_end(missed)
+    session.undo.append(lambda: patching.take_away(sys, "excepthook", hook, previous))
+    session.undo.append(lambda: patching.take_away(threading, "excepthook", thread_hook, previous_thread))
+    if not session.late:  # the exception that Python keeps may be of a cell run before
+        session.before_end(missed)
 
 
 def tell_error(
@@ -147,6 +151,16 @@ class Stacks:
             self._enabled = True
             faulthandler.enable(self._file, all_threads=True)
         faulthandler.register(signal.SIGRTMIN + STACK_SIGNAL_OFFSET, self._file, all_threads=True, chain=False)
+
+    def watch_no_more(self) -> None:
+        file, self._file = self._file, None
+        if file is None:
+            return
+        faulthandler.unregister(signal.SIGRTMIN + STACK_SIGNAL_OFFSET)
+        if self._enabled:
+            faulthandler.disable()
+            self._enabled = False
+        file.close()
 
     def forget(self) -> None:
         """In a forked child: it writes into its parent's file until it trains and gets one of its own."""

@@ -7,6 +7,7 @@ import os
 from trueup_instrument import patching, recorder
 from trueup_instrument.clock import Clock
 from trueup_instrument.losses import Losses
+from trueup_instrument.observers.samples.gradients import FIRST_STEPS
 from trueup_instrument.sampling import Sampler
 from trueup_instrument.series import Series
 from trueup_instrument.shapes import batch_size_of
@@ -42,25 +43,40 @@ def attach(session: Session) -> None:
         written.forget()
         series.add(seconds, losses.of_step(), last_batch.pop("tokens", None), backwards)
 
+    def hooks_may_be_missing() -> bool:
+        return session.optimizer_compiled or "compile_trace" in session.off
+
     def stepped_unseen() -> bool:
-        may_be_compiled = session.optimizer_compiled or "compile_trace" in session.off
-        return may_be_compiled and written.since_remembered()
+        return hooks_may_be_missing() and written.since_remembered()
 
     clock.stepped_unseen = stepped_unseen
     clock.on_backward.append(session.guarded("losses", losses.add))
-    clock.on_backward.append(session.guarded(NAME, lambda roots: session.mark_trained()))
+    clock.on_backward.append(lambda roots: session.mark_trained())
 
-    def remember(*_: object) -> None:
+    def remember() -> None:
         if not clock.has_other_threads:  # whose gradients another thread may be writing now
             written.remember()
 
-    clock.after_backward.append(session.guarded(NAME, remember))
+    def backward_ended(began: int, ended: int) -> None:
+        if hooks_may_be_missing():
+            remember()
+        if sampler.sample is not None:
+            sample_backward(began, ended)
+
+    sample_backward = session.guarded("sampling", sampler.after_backward)
+    clock.after_backward.append(backward_ended)
+    session.on_optimizer_compiled.append(session.guarded(NAME, remember))
     clock.on_step.append(session.guarded(NAME, stepped))
     clock.on_step.append(
         session.guarded("sampling", lambda step, *_: sampler.step_ended(step, last_batch.get("length")))
     )
-    clock.before_step.append(session.guarded("sampling", sampler.before_optimizer))
-    clock.after_backward.append(session.guarded("sampling", sampler.after_backward))
+    look_at_gradients = session.guarded("sampling", sampler.before_optimizer)
+
+    def will_step(optimizer: Any) -> None:
+        if sampler.sample is not None or clock.steps < FIRST_STEPS:
+            look_at_gradients(optimizer)
+
+    clock.before_step.append(will_step)
 
     def finish() -> None:
         clock.finish()
@@ -132,6 +148,12 @@ def _count_steps(session: Session, clock: Clock, module: ModuleType) -> None:
         module.register_optimizer_step_post_hook(lambda optimizer, args, kwargs: stepped(optimizer)),
     ]
 
+    def remove() -> None:
+        for handle in handles:
+            handle.remove()
+
+    session.undo.append(remove)
+
     def dynamo_came(dynamo: ModuleType) -> None:
         comptime = dynamo.comptime
 
@@ -141,10 +163,11 @@ def _count_steps(session: Session, clock: Clock, module: ModuleType) -> None:
         def after(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             comptime(_nothing, lambda: stepped(optimizer))
 
-        for handle in handles:
-            handle.remove()
-        module.register_optimizer_step_pre_hook(before)
-        module.register_optimizer_step_post_hook(after)
+        remove()
+        handles[:] = [
+            module.register_optimizer_step_pre_hook(before),
+            module.register_optimizer_step_post_hook(after),
+        ]
 
     session.imports.after("torch._dynamo.comptime", session.guarded(NAME, dynamo_came))
 
@@ -171,6 +194,7 @@ def _count_backwards(session: Session, clock: Clock, module: Any) -> None:
 
     patching.dress(backward, original)
     module.backward = backward
+    session.undo.append(lambda: patching.take_away(module, "backward", backward, original))
 
 
 def _follow_scale(session: Session, clock: Clock, losses: Losses, module: ModuleType) -> None:
