@@ -45,6 +45,7 @@ APPLICATIONS = (
     ),
     Application(remedy="add-missing-parameters", corrects=("trainer/parameters-missing-from-optimizer",)),
     Application(remedy="free-port", computed={"TRUEUP_FREE_PORT": "free-port"}),
+    Application(remedy="rendezvous-endpoint"),
     Application(remedy="debug-level-info", variables={"TORCH_DISTRIBUTED_DEBUG": "INFO"}),
     Application(remedy="use-found-compiler", computed={"CXX": "cxx-compiler"}),
     Application(remedy="launch-with-torchrun", corrects=("launcher/cpu-flag-runs-single-process",)),

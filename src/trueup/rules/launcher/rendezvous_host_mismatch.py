@@ -19,8 +19,8 @@ RULE = Rule(
         Remedy(
             id="rendezvous-endpoint",
             kind="config-edit",
-            automatic=False,
-            how="--rdzv-endpoint=$(hostname of the first node):29500, the very name that `hostname -f` prints there",
+            automatic=True,
+            how="--rdzv-endpoint=localhost:0 on one node; else the first node's name, as `hostname -f` prints it there",
         ),
         Remedy(
             id="rendezvous-is-host",

@@ -27,7 +27,7 @@ REMEDIES = "TRUEUP_REMEDIES"
 """Ids of remedies as a JSON list, written by the launching trueup."""
 HELD = "TRUEUP_HELD"
 """Remedy → the variables that it sets, as JSON, written by the launching trueup."""
-IN_LAUNCHERS = ("free-port", "launch-with-torchrun")
+IN_LAUNCHERS = ("free-port", "launch-with-torchrun", "rendezvous-endpoint")
 """Remedies that change what a launcher does; all others act in ranks and their children."""
 LAYERS = ("compile", "attention", "checkpointing", "precision", "sharding", "adapter")
 
