@@ -19,6 +19,11 @@ def is_open(call: cst.Call) -> bool:
     return any(arg.star for arg in call.args)
 
 
+def takes_options(call: cst.Call) -> bool:
+    """Whether the call takes keywords that do not stand in it: `**options`."""
+    return any(arg.star == "**" for arg in call.args)
+
+
 def with_keyword(call: cst.Call, keyword: str, value: str) -> cst.Call:
     """`call` with `keyword=value`, replaced where it is and added behind the last argument where it is not."""
     expression = cst.parse_expression(value)

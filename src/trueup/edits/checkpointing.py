@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from trueup.edits.calls import argument, is_open, with_keyword
+from trueup.edits.calls import argument, is_open, takes_options, with_keyword
 from trueup.edits.draft import Draft, assigned, literal
 from trueup.edits.values import put, sites, sites_with
 
@@ -27,7 +27,7 @@ def non_reentrant(draft: Draft) -> bool:
         return False
     for source in sources:
         for call in source.calls_of(*FUNCTIONS):
-            if is_open(call) and not any(arg.star == "*" for arg in call.args):
+            if takes_options(call):
                 return False
             draft.of(source).change(call, lambda node: with_keyword(node, "use_reentrant", "False"))
             done = True
@@ -51,7 +51,7 @@ def no_determinism_check(draft: Draft) -> bool:
     done = False
     for source in draft.job.sources():
         for call in source.calls_of(*FUNCTIONS):
-            if is_open(call) and not any(arg.star == "*" for arg in call.args):
+            if takes_options(call):
                 return False
             draft.of(source).change(call, lambda node: with_keyword(node, "determinism_check", '"none"'))
             done = True

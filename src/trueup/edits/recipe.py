@@ -46,5 +46,5 @@ def _with_edits(step: Step, finding: Finding | None, job: Job) -> Step:
         step,
         edits=edits,
         command=shown(command) if command is not None else None,
-        install=None if step.automatic else install_command(finding),
+        install=install_command(finding),
     )

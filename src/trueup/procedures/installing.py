@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from trueup.remedies.choice import choices
 from trueup.remedies.installing import install_command, words
 from trueup.schema.record import Record
 from trueup.schema.variant import Variant
@@ -33,11 +32,8 @@ def installed_first(run: Run, install: Install, say: Callable[[str], object]) ->
 
 def wanted(record: Record) -> tuple[str, ...]:
     """The commands that install what cures the findings of a run, each once."""
-    answered = {choice.rule for choice in choices(record.findings)}
     lines = [
-        install_command(finding)
-        for finding in record.findings
-        if finding.severity != "note" and not finding.follows and finding.rule not in answered
+        install_command(finding) for finding in record.findings if finding.severity != "note" and not finding.follows
     ]
     return tuple(dict.fromkeys(line for line in lines if line is not None))
 

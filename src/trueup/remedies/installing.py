@@ -9,7 +9,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from trueup.schema.finding import Finding
 
-PIP = re.compile(r"^pip install (?P<rest>[^(]+?)(?:\s+\(.*|, .*)?$")
+PIP = re.compile(r"^pip install (?P<rest>[^(,]+?)(?:\s+\((?!or ).*|, (?!then|or ).*|: .*)?$")
+"""One command to its end; one that another has to follow, or that names an example, is none."""
 MEANT = re.compile(r"^(?:a )?(?P<name>[A-Za-z][\w.-]*) (?P<bound>>=|==) ?(?P<version>\d+(?:\.\d+)*)(?![\w.]*\d)")
 """`accelerate >= 1.14, which ...`."""
 OPEN = re.compile(r"PACKAGE|URL|<[^<>=]+>|\$")
@@ -17,7 +18,12 @@ OPEN = re.compile(r"PACKAGE|URL|<[^<>=]+>|\$")
 
 
 def install_command(finding: Finding) -> str | None:
-    """The `pip install` line of the first remedy that says one; None where a person must choose what to install."""
+    """The `pip install` line of the first remedy that says one.
+
+    None where a person must choose what to install, and for a finding that something automatic answers.
+    """
+    if any(remedy.automatic for remedy in finding.remedies):
+        return None
     lines = (_line(remedy.how) for remedy in finding.remedies if remedy.kind == "install")
     return next((line for line in lines if line is not None), None)
 

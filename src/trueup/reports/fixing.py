@@ -76,7 +76,7 @@ def headline(fixing: Fixing) -> str:
 
 def facts(fixing: Fixing) -> list[tuple[str, str]]:
     """Label and text of what was applied, dropped and measured."""
-    told = [("installed", each) for each in fixing.installed]
+    told = [("install", each) for each in fixing.installed]
     told += [("applied", f"{each.remedy}, for {each.rule}") for each in fixing.applied]
     told += [("dropped", f"{each.remedy}, for {each.rule}: {each.why}") for each in fixing.dropped]
     proof = fixing.proof
