@@ -199,6 +199,30 @@ CASES = [
         severity="note",
         confidence="possible",
     ),
+    positive(
+        "adapter/adapters-not-trained",
+        "a second one was added and never chosen",
+        {"order+": [event("adapter", "add_adapter", adapter="second")]} | adapter(adapter_trainable=48),
+        severity="note",
+        confidence="possible",
+    ),
+    negative(
+        "adapter/adapters-not-trained",
+        "set_adapter chose the second of two",
+        {
+            "order+": [
+                event("adapter", "add_adapter", adapter="second"),
+                event("adapter", "set_adapter", adapter="second"),
+            ]
+        }
+        | adapter(adapter_trainable=48),
+    ),
+    negative(
+        "adapter/adapters-not-trained",
+        "the second was loaded as a frozen reference",
+        {"order+": [event("adapter", "load_adapter", adapter="reference", is_trainable=False)]}
+        | adapter(adapter_trainable=48),
+    ),
     negative("adapter/adapters-not-trained", "lora_A does not change in the first step", adapter(adapter_changed=48)),
     negative("adapter/adapters-not-trained", "no adapters", adapter(adapter_parameters=0, adapter_trainable=0)),
     positive(

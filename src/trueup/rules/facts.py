@@ -134,7 +134,12 @@ def listed(names: Iterable[str], limit: int = 3, total: int = 0) -> str:
 def places(events: Iterable[Applied], what: str | None = None) -> tuple[Evidence, ...]:
     """Where layers were applied, one evidence an event."""
     return tuple(
-        Evidence(what=what or f"{each.event} applied to", value=each.module, at=each.at, ranks=(each.rank,))
+        Evidence(
+            what=what or (f"{each.event} applied to" if each.module else each.event),
+            value=each.module or None,
+            at=each.at,
+            ranks=(each.rank,),
+        )
         for each in events
     )
 

@@ -62,7 +62,7 @@ def test_regional_compile_is_one_event_with_the_number_of_regions(job):
 
 
 def test_adapters_tell_their_share(job):
-    adapter = job.layer("get_peft_model")
+    adapter = job.layers("get_peft_model")[0]
     assert (adapter["module"], adapter["at"]) == ("LlamaForCausalLM", line_of(JOB, "peft"))
     assert (adapter["detail"]["peft_type"], adapter["detail"]["r"]) == ("LORA", 4)
     assert adapter["detail"]["target_modules"] == ["q_proj", "v_proj"]
@@ -93,10 +93,17 @@ def test_a_sharding_plugin_that_accelerate_ignores_stays_requested(accelerated):
     assert (state["detail"]["dynamo_backend"], state["detail"]["regional"]) == ("eager", True)
 
 
+def test_an_adapter_beside_the_first_is_told_and_which_was_chosen(job):
+    added, chosen = job.layer("add_adapter"), job.layer("set_adapter")
+    assert (added["detail"]["adapter"], added["at"]) == ("second", line_of(JOB, "second adapter"))
+    assert chosen["detail"]["adapter"] == "second"
+
+
 def test_prepare_tells_what_it_was_given_and_what_it_made(accelerated):
     rank = Process(accelerated.of("rank", 0))
     prepared = rank.layer("Accelerator.prepare")
     assert (prepared["module"], prepared["at"]) == ("Model, AdamW", line_of("accelerated.py", "prepare"))
+    assert prepared["detail"]["models"] == 1
     assert prepared["detail"]["out"] == ["DistributedDataParallel", "AcceleratedOptimizer"]
     order = [event["event"] for event in rank.events if event["kind"] == "layer"]
     assert order[-3:] == ["DistributedDataParallel", "compile_regions", "Accelerator.prepare"]

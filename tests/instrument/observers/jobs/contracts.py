@@ -46,6 +46,9 @@ methods = {
     "prepare": accelerate.Accelerator.prepare,
     "Trainer": transformers.Trainer.__init__,
     "PeftModel": peft.PeftModel.__init__,
+    "add_adapter": peft.PeftModel.add_adapter,
+    "load_adapter": peft.PeftModel.load_adapter,
+    "set_adapter": peft.PeftModel.set_adapter,
 }
 
 

@@ -30,6 +30,9 @@ quantized = prepare_model_for_kbit_training(LlamaForCausalLM(LlamaConfig(**SIZES
 adapted = get_peft_model(  # at: peft
     LlamaForCausalLM(LlamaConfig(**SIZES)), LoraConfig(r=4, target_modules=["v_proj", "q_proj"])
 )
+further = get_peft_model(LlamaForCausalLM(LlamaConfig(**SIZES)), LoraConfig(r=2, target_modules=["q_proj"]))
+further.add_adapter("second", LoraConfig(r=2, target_modules=["q_proj"]))  # at: second adapter
+further.set_adapter("second")
 arguments = TrainingArguments(
     output_dir="unused",
     use_cpu=True,

@@ -168,6 +168,7 @@ def _prepared(say: Announcements) -> After:
             "trainer",
             "Accelerator.prepare",
             ", ".join(before),
+            models=sum(map(_is_model, (*args[1:], kwargs.get("model")))),
             out=[type(thing).__name__ for thing in results],
             distributed_type=spoken(args[0].state.distributed_type),
         )
@@ -176,4 +177,8 @@ def _prepared(say: Announcements) -> After:
 
 
 def _class_of(thing: Any) -> str:
-    return modules.class_name(thing) if plain_attribute(thing, "_modules") is not None else type(thing).__name__
+    return modules.class_name(thing) if _is_model(thing) else type(thing).__name__
+
+
+def _is_model(thing: Any) -> bool:
+    return plain_attribute(thing, "_modules") is not None

@@ -30,6 +30,8 @@ def _adapters(session: Session, say: Announcements, peft: ModuleType) -> None:
     if hasattr(peft, "PeftModel"):
         arguments = patching.arguments_of(peft.PeftModel.__init__)
         patching.around(session, NAME, peft.PeftModel, "__init__", *_looks(say, "PeftModel", arguments), group=GROUP)
+        for name in ("add_adapter", "load_adapter", "set_adapter"):
+            _further_adapters(session, say, peft.PeftModel, name)
     if hasattr(peft, "prepare_model_for_kbit_training"):
         arguments = patching.arguments_of(peft.prepare_model_for_kbit_training)
 
@@ -48,6 +50,20 @@ def _adapters(session: Session, say: Announcements, peft: ModuleType) -> None:
             )
 
         patching.around(session, NAME, peft, "prepare_model_for_kbit_training", before, prepared)
+
+
+def _further_adapters(session: Session, say: Announcements, kind: Any, name: str) -> None:
+    """Adapters beside the first: a new one stays frozen until it is chosen, which freezes the others."""
+    if not hasattr(kind, name):
+        return
+    arguments = patching.arguments_of(getattr(kind, name))
+
+    def after(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
+        given = arguments(args, kwargs)
+        adapter, trainable = given.get("adapter_name"), given.get("is_trainable")
+        say.layer("adapter", name, modules.class_name(args[0]), adapter=spoken(adapter), is_trainable=trainable)
+
+    patching.around(session, NAME, kind, name, after=after, group=GROUP)
 
 
 def _half_elements(model: Any) -> int:

@@ -1,0 +1,77 @@
+"""Where the record shows more than the class of a failure, cause and remedy name it."""
+
+import pytest
+from healthy_record import HEALTHY, event, record
+
+from trueup.rules.registry import rule
+
+
+def found(rule_id, change):
+    return rule(rule_id).from_record(record(change))
+
+
+def hows(sighting):
+    return " | ".join(remedy.how for remedy in sighting.remedies)
+
+
+UNCAST = [each for each in HEALTHY["order"] if each["event"] != "autocast"]
+PRECISION = {"actual": {"precision": {"matmul": {"float32": 1.0}}}}
+ACCELERATOR = event("trainer", "Accelerator", mixed_precision="bf16")
+
+
+@pytest.mark.parametrize(
+    ("order", "given"),
+    [
+        ([event("trainer", "Accelerator.prepare", "AdamW, DataLoader", models=0)], "it was given AdamW, DataLoader"),
+        ([], "it was never called"),
+    ],
+)
+def test_a_model_that_accelerate_never_got(order, given):
+    sighting = found("precision/requested-and-not-applied", {"order": [*UNCAST, ACCELERATOR, *order]} | PRECISION)
+    assert given in sighting.cause
+    assert hows(sighting).startswith("pass the model to accelerator.prepare")
+    assert all(each.value for each in sighting.evidence if each.what.endswith(" to"))
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        [ACCELERATOR, event("trainer", "Accelerator.prepare", "Sequential", models=1)],
+        [ACCELERATOR, event("trainer", "Accelerator.prepare", "Sequential")],  # a record of an older release
+        [event("trainer", "Accelerator", mixed_precision="no")],
+        [ACCELERATOR, event("precision", "autocast")],
+        [],
+    ],
+)
+def test_elsewhere_nothing_is_said_of_prepare(order):
+    sighting = found("precision/requested-and-not-applied", {"order": [*UNCAST, *order]} | PRECISION)
+    assert (sighting.cause, sighting.remedies) == ("", ())
+
+
+ACCUMULATED = {"actual": {"training": {"accumulation": 8}, "sharding": {"reducing_backwards": 8}}}
+
+
+@pytest.mark.parametrize(
+    ("configured", "words"),
+    [(1, "Accelerator(gradient_accumulation_steps=8)"), (8, "keep gradient_accumulation_steps=8")],
+)
+def test_accumulation_by_hand_under_accelerate(configured, words):
+    order = [event("trainer", "Accelerator", gradient_accumulation_steps=configured)]
+    sighting = found("sharding/gradient-sync-every-micro-step", {"order+": order} | ACCUMULATED)
+    assert words in hows(sighting)
+    assert "do not divide the loss" in hows(sighting)
+
+
+def test_accumulation_without_accelerate():
+    assert found("sharding/gradient-sync-every-micro-step", ACCUMULATED).remedies == ()
+
+
+def test_an_adapter_that_was_added_after_the_optimizer():
+    change = {
+        "order+": [event("adapter", "add_adapter", adapter="second", at="train.py:30")],
+        "actual": {"training": {"in_no_optimizer": ["layers.0.q_proj.lora_A.second.weight"]}},
+    }
+    sighting = found("adapter/adapters-not-trained", change)
+    assert "add_adapter leaves a new adapter frozen" in sighting.cause
+    assert "model.set_adapter('second') behind add_adapter" in hows(sighting)
+    assert any(each.at == "train.py:30" for each in sighting.evidence)
