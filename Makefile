@@ -21,10 +21,14 @@ GAUNTLET := tests/test_gauntlet.py
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+# Asks for compiled blocks, and runs eager.
+EXAMPLE := torchrun --nproc-per-node 2 examples/finetune.py
+
 .PHONY: demo test test-base gauntlet bench lint format docs clean
 
 demo: $(STACK)
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/trueup run -- torchrun --nproc-per-node 2 examples/finetune.py
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/trueup run -- $(EXAMPLE)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/trueup fix --variant .trueup/demo.toml --pairs 1 -- $(EXAMPLE)
 
 test: lint $(STACK)
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n 2 $(RERUN) --dist loadfile -m "not slow" --ignore $(GAUNTLET)
@@ -34,8 +38,9 @@ test-base: lint
 	$(BIN)/python -m pytest -n 2 $(BASE_TESTS)
 
 gauntlet: $(STACK)
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n 2 $(RERUN) $(GAUNTLET)
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -m slow tests/environment
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n 2 $(RERUN) --junitxml=.trueup/gauntlet.xml $(GAUNTLET); \
+	status=$$?; $(BIN)/python scripts/gauntlet_table.py .trueup/gauntlet.xml > docs/gauntlet.md; exit $$status
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -m slow --ignore $(GAUNTLET)
 
 bench: $(STACK)
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m benchmarks

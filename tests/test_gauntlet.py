@@ -13,9 +13,10 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -122,6 +123,16 @@ REPAIRS = [
 ]
 
 
+Property = Callable[[str, object], None]
+"""Writes a figure into the results, of which `make gauntlet` makes docs/gauntlet.md."""
+
+
+def late_step(record: dict[str, Any]) -> float | None:
+    """Median seconds of a step in the later half of the run."""
+    seconds = record["steps"]["seconds"]
+    return median(seconds[len(seconds) // 2 :]) if seconds else None
+
+
 @pytest.mark.parametrize("case", PARAMETERS)
 def test_the_fault_is_found(case: Case, tmp_path: Path) -> None:
     record = case.run(tmp_path, fixed=False)
@@ -133,20 +144,24 @@ def test_the_fault_is_found(case: Case, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", PARAMETERS)
-def test_the_mended_job_is_clean(case: Case, tmp_path: Path) -> None:
+def test_the_mended_job_is_clean(case: Case, tmp_path: Path, record_property: Property) -> None:
     record = case.run(tmp_path / "first", fixed=True)
     if record["exit"]["reason"] == "timeout":  # gloo's threads can block a program's end: pytorch issue 56297
         record = case.run(tmp_path / "second", fixed=True)
     assert record["exit"]["code"] == 0
     assert record["steps"]["count"] > 0
+    record_property("step_s", late_step(record))
     assert [finding for finding in record["findings"] if finding["severity"] != "note"] == []
 
 
 @pytest.mark.parametrize("case", REPAIRS)
-def test_the_job_is_repaired(case: Case, tmp_path: Path) -> None:
+def test_the_job_is_repaired(case: Case, tmp_path: Path, record_property: Property) -> None:
     result = case.run(tmp_path, by="fix")
     assert result["applied"], result["dropped"]
     assert result["proof"]["findings_gone"]
+    record_property("step_s", late_step(result["after"]))
+    record_property("ratio", result["proof"]["speed"]["ratio"])
+    record_property("remedies", " ".join(each["remedy"] for each in result["applied"]))
     assert result["proof"]["numerics"]["verdict"] in ("equal", "within noise", "corrected", "not compared")
     assert result["after"]["exit"]["code"] == 0
     assert case.rules & {finding["rule"] for finding in result["after"]["findings"]} == set()

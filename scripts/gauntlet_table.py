@@ -1,0 +1,102 @@
+"""The results of `make gauntlet` as docs/gauntlet.md.
+
+    python scripts/gauntlet_table.py RESULTS.xml > docs/gauntlet.md
+
+RESULTS.xml is what pytest writes with `--junitxml`; the tests put their figures into it as properties.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import sys
+import xml.etree.ElementTree as xml
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from statistics import geometric_mean
+
+TESTS = {
+    "test_the_fault_is_found": "found",
+    "test_the_mended_job_is_clean": "clean",
+    "test_the_job_is_repaired": "repaired",
+}
+LIBRARIES = ("torch", "transformers", "accelerate", "peft")
+
+
+@dataclass
+class Row:
+    """One case: column → passed, and the figures of its tests."""
+
+    passed: dict[str, bool] = field(default_factory=dict)
+    figures: dict[str, str] = field(default_factory=dict)
+
+    def number(self, name: str) -> float | None:
+        value = self.figures.get(name, "None")
+        return None if value == "None" else float(value)
+
+    @property
+    def of_the_expert(self) -> float | None:
+        """Steps a second of the repaired job, relative to the expert's version."""
+        expert, ours = self.number("clean step_s"), self.number("repaired step_s")
+        return expert / ours if expert and ours else None
+
+
+def rows_of(results: str) -> dict[str, Row]:
+    """Case → its row, out of the text of a JUnit file."""
+    rows: dict[str, Row] = {}
+    for test in xml.fromstring(results).iter("testcase"):
+        found = re.fullmatch(r"(\w+)\[(.+)\]", test.get("name", ""))
+        if found is None or found[1] not in TESTS:
+            continue
+        column = TESTS[found[1]]
+        row = rows.setdefault(found[2], Row())
+        row.passed[column] = test.find("failure") is None and test.find("error") is None
+        for each in test.iter("property"):
+            row.figures[f"{column} {each.get('name')}"] = each.get("value", "")
+    return dict(sorted(rows.items()))
+
+
+def written(rows: dict[str, Row], day: str, versions: str) -> str:
+    """The page."""
+
+    def share(column: str) -> str:
+        have = [row.passed[column] for row in rows.values() if column in row.passed]
+        return f"{sum(have)} of {len(have)}"
+
+    against = [each for row in rows.values() if (each := row.of_the_expert)]
+    lines = [
+        "# The gauntlet",
+        "",
+        f"Written by `make gauntlet` on {day} with {versions}, on two shared cores. Ratios are of late steps of short",
+        "runs, minutes apart: a machine with other work moves them by tens of percent.",
+        "",
+        f"Found first: {share('found')}. The expert's version without a finding: {share('clean')}. "
+        f"Repaired from outside: {share('repaired')}.",
+    ]
+    if against:
+        lines.append(
+            f"Throughput of the repaired job against the expert's, geometric mean: {geometric_mean(against):.2f}."
+        )
+    lines += [
+        "",
+        "| case | found | clean | repaired | by | times as fast | of the expert's throughput |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [_line(name, row) for name, row in rows.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, row: Row) -> str:
+    words = {True: "yes", False: "**no**", None: ""}
+    cells = [words[row.passed.get(column)] for column in ("found", "clean", "repaired")]
+    figures = [row.number("repaired ratio"), row.of_the_expert]
+    cells += [row.figures.get("repaired remedies", ""), *(f"{each:.2f}" if each else "" for each in figures)]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    made_with = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
+    print(written(rows_of(Path(sys.argv[1]).read_text()), datetime.date.today().isoformat(), made_with), end="")
