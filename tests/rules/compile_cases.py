@@ -1,7 +1,7 @@
 """Compile beside recompiles: graph breaks, what was never compiled, and checkpoints of compiled modules."""
 
 from healthy_record import event, failed, graph_break
-from rule_case import negative, positive
+from rule_case import Case, negative, positive
 
 EAGER = {"fraction": 0.0, "blocks": {"total": 12, "compiled": 0}}
 UNSEEN = {**EAGER, "frames": 0, "graphs": 0, "recompiles": [], "breaks": [], "checkpoints_in_graph": 0}
@@ -59,6 +59,26 @@ CASES = [
         confidence="likely",
     ),
     negative("compile/scalar-extraction-graph-break", "captured: no break", broken()),
+    Case(
+        "compile/fullgraph-does-not-prove-no-breaks",
+        "checked with fullgraph=True, run without it",
+        {"order+": [whole(fullgraph=True), whole(fullgraph=False)]} | broken(graph_break(ITEM), regions_per_step=24),
+        ("warning compile/scalar-extraction-graph-break", "note compile/fullgraph-does-not-prove-no-breaks"),
+    ),
+    negative(
+        "compile/fullgraph-does-not-prove-no-breaks",
+        "the strict compile is of another class",
+        {"order+": [in_place("Rotary", fullgraph=True), whole(fullgraph=False)]}
+        | broken(graph_break(ITEM), regions_per_step=24),
+        instead=("warning compile/scalar-extraction-graph-break",),
+    ),
+    negative(
+        "compile/fullgraph-does-not-prove-no-breaks",
+        "the break is of a kind that fullgraph refuses",
+        {"order+": [whole(fullgraph=True), whole(fullgraph=False)]}
+        | broken(graph_break("Call to `torch._dynamo.graph_break()`"), regions_per_step=24),
+        instead=("note compile/untraceable-python-in-model-code",),
+    ),
     positive(
         "compile/pybind-kernel-graph-break",
         "flash-attn before 2.7",

@@ -28,7 +28,7 @@ MODULES = (
     release_cases,
 )
 CASES = [case for module in MODULES for case in module.CASES]
-POSITIVE = {case.rule for case in CASES if case.fires and case.fires[0].endswith(" " + case.rule)}
+POSITIVE = {case.rule for case in CASES if any(each.endswith(" " + case.rule) for each in case.fires)}
 NEGATIVE = {case.rule for case in CASES if not any(each.endswith(" " + case.rule) for each in case.fires)}
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from trueup.rules.definition import LogText, Rule
+from trueup.rules.not_covered import NOT_COVERED
 from trueup.rules.registry import all_rules
 from trueup.schema.finding import Remedy
 from trueup.schema.layer import LAYERS
@@ -54,6 +55,8 @@ def _index() -> str:
         for rule in of_layer:
             silent = "yes" if rule.silent else "no"
             lines.append(f"| [{rule.id}]({rule.id}.md) | {_cell(rule.title)} | {rule.severity} | {silent} |")
+    lines += ["", "## Known and not detected", ""]
+    lines += [f"- `{name}`: {why}" for name, why in NOT_COVERED.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from trueup.rules.definition import Rule
+from trueup.rules.not_covered import NOT_COVERED
 from trueup.schema.layer import LAYERS
 
 
@@ -37,6 +38,8 @@ def rules_with(detector: str) -> tuple[Rule, ...]:
 def rule(id_or_alias: str) -> Rule:
     """The rule with this id or alias; raises UnknownRuleError that names near ids."""
     named = _by_name().get(id_or_alias)
+    if named is None and id_or_alias in NOT_COVERED:
+        raise UnknownRuleError(f"no rule detects {id_or_alias}. {NOT_COVERED[id_or_alias]}")
     if named is None:
         wanted = id_or_alias.rpartition("/")[2]
         near = [each.id for each in all_rules() if wanted and wanted in each.id]
