@@ -101,6 +101,26 @@ def test_another_learning_rate_is_found_against_the_job_as_it_is(verify: Verify,
 
 
 @pytest.mark.slow
+def test_dropout_of_compiled_code_is_compared_with_the_random_numbers_of_eager_code(
+    verify: Verify, tmp_path: Path
+) -> None:
+    (tmp_path / "control.toml").write_text(
+        'layers = {compile = "off"}\nenvironment = {DROPOUT = "0.2", BACKEND = "inductor"}\n'
+    )
+    healthy = variant(tmp_path, DROPOUT="0.2", BACKEND="inductor")
+    done = verify("--against", "control.toml", "--with", healthy, "--steps", "6")
+    told = result(tmp_path)
+    assert (done.returncode, told["verdict"]) == (0, "verified"), done.stdout + done.stderr
+    assert len(told["same_random"]) == 1
+    assert "draws random numbers of its own" in told["notes"][0]
+
+    wrong = variant(tmp_path, DROPOUT="0.1", BACKEND="inductor")
+    done = verify("--against", "control.toml", "--with", wrong, "--steps", "6")
+    told = result(tmp_path)
+    assert (done.returncode, told["verdict"]) == (1, "different"), done.stdout + done.stderr
+
+
+@pytest.mark.slow
 def test_what_has_no_seed_and_what_has_no_loss(verify: Verify, tmp_path: Path) -> None:
     (tmp_path / "control.toml").write_text('[environment]\nSEEDLESS = "1"\n')
     done = verify("--against", "control.toml", "--with", variant(tmp_path, SEEDLESS="1"))

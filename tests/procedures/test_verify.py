@@ -180,6 +180,31 @@ def test_no_reference_is_run_where_the_control_is_one() -> None:
     assert (told.verdict, told.references) == ("different", ())
 
 
+def dropping(control_draws: int | None, alike: Record) -> tuple[Job, list[str]]:
+    """A job whose candidate is compiled, and computes `alike` with the random numbers of eager code."""
+    made: list[str] = []
+    control = with_actual(ran(), checkpointing=Checkpointing(fraction=0.0, random_ops=control_draws))
+
+    def job(variant: Variant) -> Record:
+        made.append(variant.name)
+        if variant.environment:
+            return compiled(alike)
+        return control if is_control(variant) else compiled(ran(off(0.05)))
+
+    return job, made
+
+
+def test_compiled_dropout_is_compared_with_the_random_numbers_of_eager_code() -> None:
+    job, made = dropping(4, ran())
+    told = verified(job)
+    assert (told.verdict, made[-1]) == ("verified", "as is, random numbers of eager code")
+    assert "draws random numbers of its own" in told.notes[0]
+    assert told.numerics.steps[0].candidate == LOSSES[0]
+    assert verified(dropping(4, ran(WRONG))[0]).verdict == "different"
+    job, made = dropping(0, ran())
+    assert (verified(job).verdict, len(made)) == ("different", 4)
+
+
 def test_a_control_in_which_the_layer_is_still_on_is_none() -> None:
     told = verified(sides(compiled(ran()), compiled(ran())))
     assert told.verdict == "not compared"
@@ -230,6 +255,7 @@ def test_speed_is_told_beyond_a_least_effect_only() -> None:
     assert (faster.effect, faster.speed.ratio) == ("faster", pytest.approx(2))
     assert verified(sides(ran(seconds=0.1), ran(seconds=0.099))).effect == "no difference shown"
     assert effect(Speed(ratio=1.5, low=0.9, high=1.8)) == "no difference shown"
+    assert effect(Speed(ratio=1.05, low=1.01, high=1.09)) == "no difference shown"
     assert effect(Speed(ratio=0.5, low=0.4, high=0.6)) == "slower"
     assert effect(Speed(ratio=1.5)) == "not measured"
 

@@ -13,8 +13,8 @@ from trueup.schema.record import Record
 RESAMPLES = 1000
 FEWEST = 4
 """Late steps of a run below which no interval is told."""
-LEAST = 0.03
-"""Difference of a ratio from 1 below which no difference is told, whatever its interval."""
+LEAST = 0.02
+"""Difference of a ratio from 1 up to which none is told."""
 
 Runs = list[Sequence[float]]
 """Seconds of the late steps of each run."""
@@ -39,12 +39,12 @@ def speed(befores: Sequence[Record], afters: Sequence[Record]) -> Speed:
 
 
 def effect(speed: Speed) -> Literal["faster", "slower", "no difference shown", "not measured"]:
-    """Whether the interval shows a ratio beyond the least one that is worth telling."""
-    if speed.ratio is None or speed.low is None or speed.high is None:
+    """Whether the whole interval lies beyond the least difference that is told."""
+    if speed.low is None or speed.high is None:
         return "not measured"
-    if abs(speed.ratio - 1) < LEAST or speed.low <= 1 <= speed.high:
-        return "no difference shown"
-    return "faster" if speed.ratio > 1 else "slower"
+    if speed.low > 1 + LEAST:
+        return "faster"
+    return "slower" if speed.high < 1 - LEAST else "no difference shown"
 
 
 def _late(records: Sequence[Record]) -> Runs:

@@ -10,6 +10,7 @@ from trueup.procedures.agreement import agreement, where
 from trueup.procedures.numerics import lowest_dtype
 from trueup.procedures.speed import effect, speed
 from trueup.procedures.switched import OFF, switched
+from trueup.runs.probe import EAGER_RANDOM
 from trueup.schema.record import Record
 from trueup.schema.variant import Variant, named
 from trueup.schema.verification import Numerics, Peak, Switched, Verdict, Verification
@@ -19,12 +20,22 @@ Run = Callable[[Variant], Record]
 LAYERS_OFF = named(Variant(layers=OFF))
 """The control where none is named."""
 FULL = ("float32", "float64")
+SAME_RANDOM = (
+    "compiled code draws random numbers of its own (dropout); what is compared is a run of the candidate that draws "
+    "those of eager code, whose time does not count"
+)
 
 
 def in_full_precision(control: Variant) -> Variant:
     """The reference of a control: the same in float32."""
     layers = {**control.layers, "precision": "fp32"}
     return named(msgspec.structs.replace(control, name=Variant().name, layers=layers))
+
+
+def with_eager_random(candidate: Variant) -> Variant:
+    """The candidate, with compiled code that draws the random numbers of eager code."""
+    name = f"{candidate.name}, random numbers of eager code"
+    return msgspec.structs.replace(candidate, name=name, environment={**candidate.environment, EAGER_RANDOM: "1"})
 
 
 def verify(run: Run, control: Variant, candidate: Variant, pairs: int = 2, limits: Sequence[str] = ()) -> Verification:
@@ -38,6 +49,7 @@ def verify(run: Run, control: Variant, candidate: Variant, pairs: int = 2, limit
     controls: list[Record] = []
     candidates: list[Record] = []
     references: list[Record] = []
+    same_random: list[Record] = []
     sides = ((control, controls), (candidate, candidates))
     failure = ""
     for pair in range(pairs):
@@ -46,11 +58,16 @@ def verify(run: Run, control: Variant, candidate: Variant, pairs: int = 2, limit
                 records.append(run(variant))
                 failure = _failure("control" if records is controls else "candidate", records[-1])
     numbers = Numerics(verdict="not compared", why=failure) if failure else agreement(controls, candidates)
+    if numbers.verdict == "different" and _draw_differently(controls, candidates):
+        same_random = [record for record in [run(with_eager_random(candidate))] if not _failure("", record)]
+    compared = same_random or candidates
+    if same_random:
+        numbers = agreement(controls, compared)
     reference = in_full_precision(control) if numbers.verdict == "different" else control
-    if lowest_dtype(*controls, *candidates) not in FULL and reference.layers != control.layers:
+    if lowest_dtype(*controls, *compared) not in FULL and reference.layers != control.layers:
         references.append(run(reference))
-        if not _failure("reference", references[0]) and lowest_dtype(*references) in FULL:
-            numbers = agreement(controls, candidates, references)
+        if not _failure("", references[0]) and lowest_dtype(*references) in FULL:
+            numbers = agreement(controls, compared, references)
     layers = tuple(switched(*asked, controls[0], candidates[0]) for asked in control.layers.items() if candidates)
     verdict, why = _verdict(failure, numbers, layers, controls, candidates)
     ratio = speed(controls, candidates)
@@ -69,7 +86,8 @@ def verify(run: Run, control: Variant, candidate: Variant, pairs: int = 2, limit
         controls=tuple(controls),
         candidates=tuple(candidates),
         references=tuple(references),
-        notes=(*_notes(control, candidate, layers, controls), *limits),
+        same_random=tuple(same_random),
+        notes=(*_notes(control, candidate, layers, controls), *(SAME_RANDOM for _ in same_random), *limits),
     )
 
 
@@ -78,6 +96,12 @@ def _failure(side: str, record: Record) -> str:
     if record.exit.code == 0:
         return ""
     return f"the {side} fails ({record.exit.reason or f'exit code {record.exit.code}'})"
+
+
+def _draw_differently(controls: Sequence[Record], candidates: Sequence[Record]) -> bool:
+    """Whether the job may draw random numbers in its steps, and in compiled code on one side only."""
+    compiled = [any(record.actual.compile.graphs for record in records) for records in (controls, candidates)]
+    return compiled == [False, True] and any(record.actual.checkpointing.random_ops != 0 for record in controls)
 
 
 def _verdict(

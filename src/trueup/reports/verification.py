@@ -120,8 +120,8 @@ def facts(verification: Verification) -> Iterator[tuple[str, str]]:
             "memory",
             f"peak {size(memory.candidate_bytes)}, the control's {size(memory.control_bytes)} ({memory.source})",
         )
-    runs = len(verification.controls) + len(verification.candidates) + len(verification.references)
-    yield "runs", count(runs, "run")
+    sides = (verification.controls, verification.candidates, verification.references, verification.same_random)
+    yield "runs", count(sum(map(len, sides)), "run")
 
 
 def next_steps(verification: Verification, options: str = "") -> Iterator[tuple[str, str]]:
@@ -153,11 +153,10 @@ def next_steps(verification: Verification, options: str = "") -> Iterator[tuple[
 
 def charts(verification: Verification) -> list[tuple[str, Chart]]:
     """(side, its loss curve), all on one scale; the control's first, so that the candidate's lies upon it."""
+    shown = verification.same_random or verification.candidates
     runs: list[tuple[str, Record]] = [
         (side, records[0])
-        for side, records in zip(
-            SIDES, (verification.controls, verification.candidates, verification.references), strict=True
-        )
+        for side, records in zip(SIDES, (verification.controls, shown, verification.references), strict=True)
         if records
     ]
     every = [loss for _, run in runs for loss in run.steps.losses]

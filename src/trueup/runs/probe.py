@@ -17,6 +17,8 @@ PROBE = "TRUEUP_PROBE"
 """Tells the instrument the folder of the probe."""
 DRIFT = "TRUEUP_DRIFT"
 """Tells the instrument to keep what comparisons of runs need."""
+EAGER_RANDOM = "TRUEUP_EAGER_RANDOM"
+"""Tells the instrument to let compiled code draw the random numbers of eager code."""
 LINKED_BYTES = 1 << 20
 """Where links are allowed, a larger file is one."""
 COPIED_TOTAL = 2 << 30

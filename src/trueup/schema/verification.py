@@ -96,5 +96,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     controls: tuple[Record, ...] = ()
     candidates: tuple[Record, ...] = ()
     references: tuple[Record, ...] = ()
+    same_random: tuple[Record, ...] = ()
+    """Runs of the candidate whose compiled code drew the random numbers of eager code; then these are compared."""
     notes: tuple[str, ...] = ()
     """What could not be kept apart from the user's files, and other limits."""

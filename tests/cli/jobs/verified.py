@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 AUTOCAST, FAULT, SEEDLESS, SILENT = (os.environ.get(name) for name in ("AUTOCAST", "FAULT", "SEEDLESS", "SILENT"))
+DROPOUT, BACKEND = float(os.environ.get("DROPOUT", 0)), os.environ.get("BACKEND", "eager")
 
 
 class Block(nn.Module):
@@ -19,7 +20,7 @@ class Block(nn.Module):
         rows, length, width = x.shape
         q, k, v = self.qkv(self.norm(x)).view(rows, length, 3, 4, width // 4).permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=FAULT != "not causal")
-        return x + self.out(mixed.transpose(1, 2).reshape(rows, length, width))
+        return x + F.dropout(self.out(mixed.transpose(1, 2).reshape(rows, length, width)), DROPOUT)
 
 
 class Model(nn.Module):
@@ -44,7 +45,7 @@ def main() -> None:
         torch.manual_seed(0)
     model = Model()
     for block in model.blocks:
-        block.compile(backend="eager")
+        block.compile(backend=BACKEND)
     if distributed:
         from torch.distributed.fsdp import fully_shard
 

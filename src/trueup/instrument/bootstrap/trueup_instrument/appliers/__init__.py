@@ -27,6 +27,8 @@ REMEDIES = "TRUEUP_REMEDIES"
 """Ids of remedies as a JSON list, written by the launching trueup."""
 HELD = "TRUEUP_HELD"
 """Remedy → the variables that it sets, as JSON, written by the launching trueup."""
+EAGER_RANDOM = "TRUEUP_EAGER_RANDOM"
+"""Set for a run that is compared with an eager one."""
 IN_LAUNCHERS = ("free-port", "launch-with-torchrun", "rendezvous-endpoint")
 """Remedies that change what a launcher does; all others act in ranks and their children."""
 LAYERS = ("compile", "attention", "checkpointing", "precision", "sharding", "adapter")
@@ -46,6 +48,8 @@ def attach_all(session: Session) -> None:
         module = f"{__name__}.remedies.{str(remedy).replace('-', '_')}"
         value = held.get(remedy, True) if isinstance(held, dict) else True
         _attach(Switch(session, remedy, value), module if importlib.util.find_spec(module) else None)
+    if EAGER_RANDOM in os.environ and session.role != role.LAUNCHER:
+        _attach(Switch(session, "eager-random", True), f"{__name__}.eager_random")
 
 
 def _attach(switch: Switch, module: str | None) -> None:
