@@ -50,6 +50,8 @@ def compiled(at: str) -> Applied:
         ("raise-recompile-limit", "import torch\n\ntorch._dynamo.config.cache_size_limit = 512\n"),
         ("full-memory-budget", "import torch\n"),
         ("disable-kv-cache", "model.generate(ids, use_cache=True)\n"),
+        ("disable-kv-cache", "rows = load_dataset('rows', use_cache=True)\noptions = {'use_cache': True}\n"),
+        ("automatic-dynamic-shapes", "axis = plot(dynamic=False)\n"),
         ("leak-free-packing", "a = {'attention_mask': ones_like(x)}\nb = {'attention_mask': ones_like(y)}\n"),
     ],
 )
@@ -112,6 +114,15 @@ def test_files_that_the_script_imports_are_edited(tmp_path: Path) -> None:
     edits, _ = edits_for("non-reentrant-checkpoint", FINDING, found)
     assert [edit.path for edit in edits] == ["parts/model.py"]
     assert "+\treturn ck(f, x, use_reentrant=False)\n" in edits[0].diff
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["out = model(input_ids=ids, use_cache={})", "config = LlamaConfig(use_cache={})", "m.config.use_cache = {}"],
+)
+def test_a_cache_that_is_asked_for_in_training_is_not_any_more(line: str, tmp_path: Path) -> None:
+    edits, _ = edits_for("disable-kv-cache", FINDING, job(tmp_path, train=line.format(True) + "\n"))
+    assert f"+{line.format(False)}\n" in edits[0].diff
 
 
 def test_a_recipe_without_a_change_keeps_its_text(tmp_path: Path) -> None:

@@ -9,18 +9,22 @@ import libcst as cst
 from trueup.edits.calls import argument, is_open, with_keyword
 from trueup.edits.draft import Draft, assigned, is_place, last_name, literal
 from trueup.edits.python_source import Source, Statement
-from trueup.edits.values import put, sites_with
+from trueup.edits.values import Site, put, sites_with
 
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
 SWITCHES = {"flash": "enable_flash_sdp", "mem_efficient": "enable_mem_efficient_sdp", "math": "enable_math_sdp"}
 """Name of a switch in the record → its setter."""
+LOADING = ("from_pretrained", "from_config", "_from_config")
+BATCH = frozenset({"input_ids", "inputs_embeds", "labels", "attention_mask", "position_ids"})
+"""Arguments by which the call of a language model is known."""
 IN_TEXT = re.compile(r"(\"attn_implementation\"\s*:\s*\")(?!sdpa\")(\w+)(\")")
 
 
 def disable_kv_cache(draft: Draft) -> bool:
     """`use_cache=True` where it stands, else in the configuration of the one model, else behind its construction."""
     sources = draft.job.sources()
-    if put(draft, sites_with(sources, ("use_cache",), lambda value: value is True), "False"):
+    asked = sites_with(sources, ("use_cache",), lambda value: value is True)
+    if put(draft, [site for site in asked if _is_of_training(site)], "False"):
         return True
     built = _built(draft)
     if built is None:
@@ -75,9 +79,7 @@ def request_sdpa(draft: Draft) -> bool:
         draft.of(source).change(node, lambda text: text.with_changes(value=IN_TEXT.sub(r"\1sdpa\3", text.value)))
         return len(texts) == 1
     built = _built(draft)
-    return built is not None and _at_loading(
-        draft, *built, "attn_implementation", '"sdpa"', "from_pretrained", "from_config", "_from_config"
-    )
+    return built is not None and _at_loading(draft, *built, "attn_implementation", '"sdpa"', *LOADING)
 
 
 def restore_switches(draft: Draft) -> bool:
@@ -117,6 +119,22 @@ def cast_attention_input(draft: Draft) -> bool:
         cast = cst.parse_expression(f"{source.code(each)}.to({value}.dtype)")
         draft.of(source).put(each, cast)
     return True
+
+
+def _is_of_training(site: Site) -> bool:
+    """Whether a setting is one of a configuration, of loading a model, or of a call that trains it."""
+    owner = next(
+        node for node in site.source.enclosing(site.value) if isinstance(node, (cst.Call, cst.Dict, cst.Assign))
+    )
+    if isinstance(owner, cst.Assign):
+        target = owner.targets[0].target
+        return isinstance(target, cst.Attribute) and last_name(target.value).endswith("config")
+    if not isinstance(owner, cst.Call):
+        return False
+    name = last_name(owner)
+    if name.endswith("Config") or name in LOADING:
+        return True
+    return any(arg.keyword is not None and arg.keyword.value in BATCH for arg in owner.args)
 
 
 def _built(draft: Draft) -> tuple[Source, Statement] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from trueup.edits.calls import argument, is_open, takes_options, with_keyword
-from trueup.edits.draft import Draft, assigned, literal
+from trueup.edits.draft import Draft, assigned, last_name, literal
 from trueup.edits.values import put, sites, sites_with
 
 FUNCTIONS = ("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential")
@@ -18,7 +18,7 @@ def non_reentrant(draft: Draft) -> bool:
     done = put(draft, sites_with(sources, ("use_reentrant",), lambda value: value is True), "False")
     for source in sources:
         for node in source.nodes(cst.Attribute):
-            if node.attr.value == "REENTRANT":
+            if node.attr.value == "REENTRANT" and last_name(node.value) == "CheckpointImpl":
                 draft.of(source).change(node.attr, lambda name: cst.Name("NO_REENTRANT"))
                 done = True
     if done:

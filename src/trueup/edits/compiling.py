@@ -82,7 +82,7 @@ def automatic_dynamic_shapes(draft: Draft) -> bool:
     done = False
     for source in draft.job.sources():
         for call in source.calls:
-            if literal(argument(call, "dynamic")) is False:
+            if literal(argument(call, "dynamic")) is False and _compiles(source, call):
                 draft.of(source).change(call, lambda node: without_keyword(node, "dynamic"))
                 done = True
     without(DYNAMO, lambda value: value is False, "automatic_dynamic_shapes", "assume_static_by_default")(draft)
@@ -215,6 +215,12 @@ def regional_by_accelerate(draft: Draft) -> bool:
         return False
     draft.of(calls[0][0]).change(calls[0][1], lambda node: with_keyword(node, "use_regional_compilation", "True"))
     return True
+
+
+def _compiles(source: Source, call: cst.Call) -> bool:
+    """Whether the options of a call are those of torch.compile."""
+    handed = bool(call.args) and COMPILE in source.names(call.args[0].value)  # functools.partial(torch.compile, ...)
+    return handed or last_name(call) in ("compile", "TorchDynamoPlugin")
 
 
 def _without(call: cst.Call, keywords: Sequence[str]) -> cst.Call:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from trueup.edits import command
@@ -50,8 +51,8 @@ class Job:
         path = command.script(self.command, self.folder)
         return self.source(path) if path is not None else None
 
-    def sources(self) -> list[Source]:
-        """The script, the files of the job that it imports, and those in which something was observed."""
+    @cached_property
+    def _all(self) -> list[Source]:
         started = command.script(self.command, self.folder)
         todo = [started] if started is not None else []
         todo += [place[0] for applied in self.record.order if (place := place_of(applied.at)) is not None]
@@ -63,7 +64,11 @@ class Job:
                 todo += self._imported(path)
         return [source for path in done if (source := self.source(path)) is not None]
 
-    def applied(self, *events: str, model: bool = False) -> list[tuple[Applied, Source, Statement]]:
+    def sources(self) -> list[Source]:
+        """The script, the files of the job that it imports, and those in which something was observed."""
+        return self._all
+
+    def applied(self, *events: str) -> list[tuple[Applied, Source, Statement]]:
         """Where one of these events (`Optimizer`, `fully_shard`) was seen in the job's own files, in order."""
         found: list[tuple[Applied, Source, Statement]] = []
         for applied in self.record.order:

@@ -41,7 +41,10 @@ def edits_for(remedy: str, finding: Finding, job: Job) -> tuple[tuple[Edit, ...]
 def _with_edits(step: Step, finding: Finding | None, job: Job) -> Step:
     if finding is None:
         return step
-    edits, command = edits_for(step.remedy, finding, job)
+    try:
+        edits, command = edits_for(step.remedy, finding, job)
+    except Exception:  # the proof has taken long: what cannot be written must not cost it
+        edits, command = (), None
     return msgspec.structs.replace(
         step,
         edits=edits,
