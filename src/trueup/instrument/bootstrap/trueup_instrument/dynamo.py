@@ -29,7 +29,8 @@ def unseen(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         evaluation: Any = sys.modules.get("torch._C._dynamo.eval_frame")
-        callback = evaluation.get_eval_frame_callback() if hasattr(evaluation, "get_eval_frame_callback") else None
+        ask = getattr(evaluation, "get_eval_frame_callback", None)
+        callback = ask() if ask is not None else None
         if callback is None:
             return function(*args, **kwargs)
         evaluation.set_eval_frame(None)

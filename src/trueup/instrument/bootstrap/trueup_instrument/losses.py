@@ -34,7 +34,7 @@ class Losses:
                 and not root.is_complex()
                 and not hasattr(root, "_local_tensor")
             ):
-                self._parts.append(Pending(root.detach()))
+                self._parts.append(Pending(root))
 
     def of_step(self) -> list[Pending]:
         """The parts of the step that ends now, to be asked for their value later."""
@@ -56,9 +56,9 @@ class Pending:
     def __init__(self, tensor: Any) -> None:
         self.event: Any = None
         self.kept: Any
-        if tensor.device.type == "cuda":
+        if tensor.is_cuda:
             cuda = sys.modules["torch"].cuda
-            self.kept = tensor.clone()
+            self.kept = tensor.detach().clone()
             self.event = cuda.Event()
             self.event.record()
         else:
