@@ -18,16 +18,18 @@ def attach(switch: Switch) -> None:
 
 
 def _checkpointing(switch: Switch, kind: Any) -> None:
-    """Checkpointing may be switched on after the base was frozen."""
+    """Checkpointing may be switched on after the base was frozen, and the hook on the embeddings taken off again."""
     enable = switch.guarded(lambda model: _enable(switch, model))
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def gradient_checkpointing_enable(self: Any, *args: Any, **kwargs: Any) -> None:
-            original(self, *args, **kwargs)
+        def then_enable(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(self, *args, **kwargs)
             enable(self)
+            return result
 
-        return gradient_checkpointing_enable
+        return then_enable
 
+    replace(kind, "disable_input_require_grads", make)
     if not replace(kind, "gradient_checkpointing_enable", make):
         switch.cannot("this transformers checkpoints by other means")
 
@@ -47,9 +49,9 @@ def _adapters(switch: Switch, kind: Any) -> None:
 
 
 def _enable(switch: Switch, model: Any) -> None:
-    if not getattr(model, "is_gradient_checkpointing", False) or hasattr(model, "_require_grads_hook"):
+    embeddings = model.get_input_embeddings() if getattr(model, "is_gradient_checkpointing", False) else None
+    if embeddings is None or any(each.requires_grad for each in embeddings.parameters()):
         return
-    embeddings = model.get_input_embeddings()
-    if embeddings is not None and not any(each.requires_grad for each in embeddings.parameters()):
+    if not embeddings._forward_hooks:
         model.enable_input_require_grads()
         switch.changed("enable_input_require_grads()", type(model).__name__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 
 from trueup_instrument.appliers.replacing import change_arguments
 
@@ -14,24 +15,28 @@ if TYPE_CHECKING:
     from trueup_instrument.appliers.switch import Switch
 
 
+SHARED = 2
+"""Modules of a class that share their graphs, which the others take where those fit: one whose input needs no gradient,
+as the first, and one whose input does."""
+
+
 def attach(switch: Switch) -> None:
     switch.after("torch", lambda torch: _compile(switch, torch))
 
 
 def _compile(switch: Switch, torch: ModuleType) -> None:
-    seen: set[type[Any]] = set()
+    seen: Counter[type[Any]] = Counter()
 
     def isolate(arguments: dict[str, Any]) -> None:
-        """The first of a class is compiled as asked: the others take its graphs where those fit."""
         module = getattr(arguments["model"], "__self__", arguments["model"])
         if not isinstance(module, torch.nn.Module) or arguments["disable"]:
             return
-        if type(module) in seen and not arguments["isolate_recompiles"]:
+        seen[type(module)] += 1
+        if seen[type(module)] > SHARED and not arguments["isolate_recompiles"]:
             arguments["isolate_recompiles"] = True
             switch.changed("isolate_recompiles = True", type(module).__name__)
-        seen.add(type(module))
 
     if "isolate_recompiles" not in inspect.signature(torch.compile).parameters:
-        switch.cannot("torch.compile has no isolate_recompiles before torch 2.12")
+        switch.cannot("torch.compile of this torch has no isolate_recompiles")
         return
     change_arguments(switch, torch, "compile", isolate)

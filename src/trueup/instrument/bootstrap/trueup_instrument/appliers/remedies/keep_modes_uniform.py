@@ -1,7 +1,8 @@
 """A compiled module sees the same `requires_grad` in each call, where the program switches it on and off.
 
-What was frozen once and trainable another time is trainable within the call. A parameter is frozen again right after
-it, so that backward leaves its gradient alone; an input is a leaf of its own, whose gradient goes nowhere.
+What is frozen now, and was trainable in an earlier call or when its optimizer was made, is trainable within the call. A
+parameter is frozen again right after it, so that backward leaves its gradient alone; an input is a leaf of its own,
+whose gradient goes nowhere.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sys
 import weakref
 
 from trueup_instrument.appliers.compiled_calls import around_compiled_calls
+from trueup_instrument.appliers.replacing import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +23,15 @@ if TYPE_CHECKING:
 
 def attach(switch: Switch) -> None:
     switched = Switched()
+    remember = switch.guarded(switched.remember)
+
+    def add_param_group(original: Callable[..., Any]) -> Callable[..., Any]:
+        def add_param_group(self: Any, param_group: dict[str, Any]) -> Any:
+            result = original(self, param_group)
+            remember(self.param_groups[-1]["params"])
+            return result
+
+        return add_param_group
 
     def around(module: Any, arguments: Any) -> tuple[Any, Callable[[], None] | None]:
         args, kwargs = arguments
@@ -40,6 +51,7 @@ def attach(switch: Switch) -> None:
         return (args, kwargs), lambda: _freeze(frozen)
 
     around_compiled_calls(switch, around)
+    switch.after("torch.optim.optimizer", lambda module: replace(module.Optimizer, "add_param_group", add_param_group))
 
 
 def _freeze(parameters: list[Any]) -> None:
@@ -68,22 +80,26 @@ class Places:
 
 
 class Switched:
-    """What the calls of each compiled module have been given so far."""
+    """What was trainable: the inputs of each compiled module, and parameters."""
 
     def __init__(self) -> None:
         self._inputs: weakref.WeakKeyDictionary[Any, Places] = weakref.WeakKeyDictionary()
-        self._trained: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
+        self._trained: dict[int, weakref.ref[Any]] = {}
 
     def inputs_of(self, module: Any) -> Places:
         return self._inputs.setdefault(module, Places())
 
+    def remember(self, parameters: list[Any]) -> None:
+        for parameter in parameters:
+            if parameter.requires_grad and not self._was_trainable(parameter):
+                self._trained[id(parameter)] = weakref.ref(parameter)
+
     def frozen_parameters(self, module: Any) -> list[Any]:
-        """Parameters that are frozen now and were trainable in an earlier call of the module."""
-        trained = self._trained.setdefault(module, set())
-        frozen = []
-        for index, parameter in enumerate(module.parameters()):
-            if parameter.requires_grad:
-                trained.add(index)
-            elif index in trained and parameter.is_leaf:
-                frozen.append(parameter)
-        return frozen
+        """Parameters that are frozen now and were trainable before."""
+        parameters = list(module.parameters())
+        self.remember(parameters)
+        return [each for each in parameters if not each.requires_grad and each.is_leaf and self._was_trainable(each)]
+
+    def _was_trainable(self, parameter: Any) -> bool:
+        known = self._trained.get(id(parameter))
+        return known is not None and known() is parameter

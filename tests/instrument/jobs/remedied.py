@@ -1,0 +1,366 @@
+"""Small jobs with a fault of one layer each, that tell what they compute and what their compiler did."""
+
+import copy
+import math
+import pickle
+
+import models
+import torch
+from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+STEPS = 5
+LENGTH, WIDTH = 6, 16
+
+
+class Scaled:
+    """A scale of its own for each block, as of processors of diffusion models."""
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __call__(self, x):
+        heads = x.unflatten(-1, (2, -1)).transpose(1, 2)
+        return functional.scaled_dot_product_attention(heads, heads, heads, scale=self.scale).transpose(1, 2).flatten(2)
+
+
+class Named:
+    """A text of its own for each block: no number that a graph could take as an input."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __call__(self, x):
+        return x * (1 + len(self.name) / 50)
+
+
+class Block(nn.Module):
+    def __init__(self, process):
+        super().__init__()
+        self.process = process
+        self.linear = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        return x + self.linear(self.process(x))
+
+
+def trained(model, steps=STEPS, before=lambda step: None):
+    """Losses and gradients of each step, the number of graphs and of recompilation limits that were reached."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    losses, gradients = [], []
+    for step in range(steps):
+        before(step)
+        loss = model(torch.randn(2, LENGTH, WIDTH)).square().mean()
+        loss.backward()
+        gradients.append([None if p.grad is None else p.grad.norm().item() for p in model.parameters()])
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return {"losses": losses, "gradients": gradients, **compiler()}
+
+
+def compiler():
+    counters = torch._dynamo.utils.counters
+    return {"graphs": counters["stats"]["unique_graphs"], "unimplemented": sum(counters["unimplemented"].values())}
+
+
+def per_layer(kind):
+    torch._dynamo.config.recompile_limit = 2
+    values = {"scale": Scaled, "name": Named}
+    made = [values[kind](0.1 * (i + 1) if kind == "scale" else "ab" * (i + 1)) for i in range(5)]
+    model = nn.Sequential(*(Block(process) for process in made))
+    for block in model:
+        block.compile(backend="aot_eager")
+    return trained(model)
+
+
+def equal_layers():
+    """Nothing differs between the blocks."""
+    model = nn.Sequential(*(Block(torch.tanh) for _ in range(4)))
+    for block in model:
+        block.compile(backend="aot_eager")
+    return trained(model)
+
+
+def frozen_at_random():
+    torch._dynamo.config.recompile_limit = 64
+    model = nn.Sequential(*(Block(torch.tanh) for _ in range(3)))
+    for block in model:
+        block.compile(backend="aot_eager")
+    chosen = torch.Generator().manual_seed(3)
+
+    def freeze(step):
+        for parameter in list(model.parameters())[1:]:
+            parameter.requires_grad_(bool(torch.rand((), generator=chosen) < 0.5))
+
+    told = trained(model, 8, freeze)
+    return {**told, "trainable": [parameter.requires_grad for parameter in model.parameters()]}
+
+
+def inputs_of_either_kind():
+    model = torch.compile(Block(torch.tanh), backend="aot_eager")
+    outputs, gradients = [], []
+    for step in range(6):
+        x = torch.randn(2, LENGTH, WIDTH, requires_grad=step % 2 == 0)
+        loss = model(x).square().sum()
+        loss.backward()
+        outputs.append(loss.item())
+        gradients.append(None if x.grad is None else x.grad.norm().item())
+    return {"losses": outputs, "gradients": gradients, **compiler()}
+
+
+def always_frozen():
+    """Parameters that are never trained stay out of it."""
+    model = nn.Sequential(*(Block(torch.tanh) for _ in range(3)))
+    model[0].requires_grad_(False)
+    for block in model:
+        block.compile(backend="aot_eager")
+    return trained(model)
+
+
+def reference(query, key, value, mask=None, causal=False):
+    """Attention by hand, in float64."""
+    query, key, value = (each.double() for each in (query, key, value))
+    groups = query.size(-3) // key.size(-3) if query.dim() > 2 else 1
+    if groups > 1:
+        key, value = (each.repeat_interleave(groups, -3) for each in (key, value))
+    scores = query @ key.transpose(-1, -2) / math.sqrt(query.size(-1))
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
+    return scores.softmax(-1) @ value
+
+
+def error(query, key, value, mask=None, causal=False, **options):
+    """(largest difference from attention by hand, whether the math kernel ran, whether a mask was given to it)"""
+    with torch.profiler.profile(record_shapes=True) as profile:
+        found = functional.scaled_dot_product_attention(query, key, value, mask, 0.0, causal, **options)
+    expected = reference(query, key, value, mask, causal)
+    assert found.shape == expected.shape
+    events = profile.events()
+    math_kernel = any("attention_math" in event.name for event in events)
+    calls = [event for event in events if event.name == "aten::scaled_dot_product_attention"]
+    return (found - expected).abs().max().item(), math_kernel, bool(calls[0].input_shapes[3])
+
+
+def attention_shapes():
+    q, k, v = torch.randn(3, 2, 4, 8, 16).unbind()
+    mask = torch.rand(8, 8) < 0.7
+    mask[:, 0] = True
+    folded = mask.expand(8, 8, 8).clone()
+    folded[3] = folded[3].tril()
+    folded[3, :, 0] = True
+    strided = [each.transpose(-1, -2).contiguous().transpose(-1, -2) for each in (q, k, v)]
+    flat = [each.flatten(0, 1) for each in (q, k, v)]
+    by_head = mask.expand(4, 8, 8).clone()
+    by_head[2] = torch.ones(8, 8, dtype=torch.bool).tril()
+    return {
+        "three dimensions": error(*flat),
+        "three dimensions, causal": error(*flat, causal=True),
+        "three dimensions, a mask for each": error(*flat, mask=folded),
+        "three dimensions, one mask": error(*flat, mask=mask),
+        "a mask for each head": error(q, k, v, mask=by_head),
+        "rows in pieces": error(*strided),
+        "two dimensions": error(q[0, 0], k[0, 0], v[0, 0]),
+        "values of another size": error(q, k, v[..., :8]),
+        "as it should be": error(q, k, v, mask=mask),
+    }
+
+
+def compiled_groups():
+    """Grouped heads with a mask in a graph, where nobody can ask which kernel would run."""
+    q, (k, v) = torch.randn(2, 8, 6, 16), torch.randn(2, 2, 2, 6, 16).unbind()
+    mask = torch.ones(6, 6, dtype=torch.bool).tril()
+
+    def attend(q, k, v, mask):
+        return functional.scaled_dot_product_attention(q, k, v, mask, enable_gqa=True)
+
+    compiled = torch.compile(attend, backend="aot_eager", fullgraph=True)
+    return (compiled(q, k, v, mask) - reference(q, k, v, mask)).abs().max().item()
+
+
+def plain_masks():
+    """Masks of many kinds, one of them changed between two calls."""
+    q, k, v = torch.randn(3, 2, 4, 8, 16).unbind()
+    causal = torch.ones(8, 8, dtype=torch.bool).tril()
+    low = torch.zeros(8, 8).masked_fill(~causal, torch.finfo(torch.float32).min)
+    mild = torch.zeros(8, 8).masked_fill(~causal, -2.0)
+    padded = torch.ones(2, 1, 1, 8, dtype=torch.bool)
+    padded[1, ..., 5:] = False
+    changing = torch.ones(8, 8, dtype=torch.bool)
+    told = {
+        "all ones": error(q, k, v, torch.ones(2, 1, 8, 8, dtype=torch.bool)),
+        "zeros": error(q, k, v, torch.zeros(8, 8)),
+        "causal": error(q, k, v, causal),
+        "causal, as low as it goes": error(q, k, v, low),
+        "causal, a penalty": error(q, k, v, mild),
+        "padding": error(q, k, v, padded),
+        "fewer keys": error(q, k[..., :6, :], v[..., :6, :], causal[:, :6]),
+        "before it changes": error(q, k, v, changing),
+    }
+    changing[:, 4:] = False
+    return {**told, "after it changed": error(q, k, v, changing)}
+
+
+def copies():
+    model = nn.Sequential(*(models.Block() for _ in range(3)))
+    before = copy.deepcopy(model)
+    for block in model:
+        block.compile(backend="aot_eager")
+    x = torch.randn(2, 4, 8)
+    expected = model(x)
+    found = {"copied": copy.deepcopy(model), "pickled": pickle.loads(pickle.dumps(model)), "before": before}
+    return {
+        name: {
+            "compiled": [block._compiled_call_impl is not None for block in each],
+            "difference": (each(x) - expected).abs().max().item(),
+            "state": sorted(each[0].__dict__) == sorted(set(model[0].__dict__) - {"_compiled_call_impl"} | extra(each)),
+        }
+        for name, each in found.items()
+    }
+
+
+def extra(model):
+    return {"_compiled_call_impl"} & set(model[0].__dict__)
+
+
+class Broken(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(WIDTH, 32), nn.Linear(32, WIDTH)
+        self.dropout = nn.Dropout(0.2)
+
+    def forward(self, x):
+        inner = self.dropout(self.up(x).relu())
+        torch._dynamo.graph_break()
+        return x + self.down(inner)
+
+
+class Looping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Broken() for _ in range(3))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False)
+        return x
+
+
+def checkpoints_with_breaks(whole):
+    """compile(checkpoint(block)), or the compiled model checkpoints its blocks."""
+    if whole:
+        model = torch.compile(Looping(), backend="aot_eager")
+    else:
+        wrapped = [torch.compile(checkpoint_wrapper(Broken()), backend="aot_eager") for _ in range(3)]
+        model = nn.Sequential(*wrapped)
+    return trained(model)
+
+
+def lengths(static):
+    model = models.Model(blocks=2)
+    model.compile(backend="aot_eager", dynamic=False if static else None)
+    losses = []
+    for step in range(6):
+        loss = models.loss_of(model, torch.randint(0, 16, (2 + step % 3, 9 + step)))
+        loss.backward()
+        losses.append(loss.item())
+    return {"losses": losses, **compiler()}
+
+
+def padded_rows(mask):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=32,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        use_cache=False,
+    )
+    model = LlamaForCausalLM(config)
+    model.compile(backend="aot_eager", dynamic=False)
+    losses, rows = [], []
+    for step in range(4):
+        ids = torch.randint(0, 32, (2, 7 + 3 * step))
+        given = {"attention_mask": torch.ones_like(ids)} if mask else {}
+        if mask:
+            given["attention_mask"][1, -2:] = 0
+        labels = ids.masked_fill(given.get("attention_mask", torch.ones_like(ids)) == 0, -100)
+        result = model(input_ids=ids, labels=labels, **given)
+        result.loss.backward()
+        losses.append(result.loss.item())
+        rows.append(result.logits.shape[1])
+    return {"losses": losses, "rows": rows, **compiler()}
+
+
+def flash_layers(layers=10):
+    """Flash attention of a model, whose kernel is written with scaled_dot_product_attention."""
+    import transformers.modeling_flash_attention_utils as flash
+    from transformers import AttentionInterface, AttentionMaskInterface, LlamaConfig, LlamaForCausalLM
+    from transformers.integrations.flash_attention import flash_attention_forward
+
+    def kernel(q, k, v, causal=True, softmax_scale=None, **options):
+        q, k, v = (each.transpose(1, 2) for each in (q, k, v))
+        return functional.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=softmax_scale).transpose(1, 2)
+
+    def arguments(query_length, key_length, is_causal, dropout=0.0, softmax_scale=None, **others):
+        return {"causal": is_causal, "softmax_scale": softmax_scale}
+
+    functions = (kernel, None, None, None, None), (arguments, None)
+    flash.lazy_import_flash_attention = lambda implementation: functions
+    AttentionInterface.register("written", flash_attention_forward)
+    AttentionMaskInterface.register("written", lambda *args, **options: None)
+    config = LlamaConfig(
+        vocab_size=32,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=layers,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        use_cache=False,
+        attn_implementation="written",
+    )
+    model = LlamaForCausalLM(config).to(torch.bfloat16)
+    for layer in model.model.layers:
+        layer.compile(backend="aot_eager")
+    losses = []
+    for _ in range(3):
+        ids = torch.randint(0, 32, (2, 8))
+        loss = model(input_ids=ids, labels=ids).loss
+        loss.backward()
+        losses.append(loss.item())
+    return {"losses": losses, **compiler()}
+
+
+def frozen_base(peft):
+    """Reentrant checkpoints of a frozen base, with adapters."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=32,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        use_cache=False,
+    )
+    model = trainable = LlamaForCausalLM(config)
+    if peft:
+        trainable = get_peft_model(model, LoraConfig(r=2, target_modules=["q_proj"]))
+    model.gradient_checkpointing_enable({"use_reentrant": True})
+    model.disable_input_require_grads()
+    trainable.train()
+    ids = torch.randint(0, 32, (2, 8))
+    loss = trainable(input_ids=ids, labels=ids).loss
+    if loss.requires_grad:
+        loss.backward()
+    named = [(name, each) for name, each in trainable.named_parameters() if each.requires_grad]
+    return {"loss": loss.item(), "without": [name for name, each in named if each.grad is None], "named": len(named)}
