@@ -205,6 +205,18 @@ def test_compiled_dropout_is_compared_with_the_random_numbers_of_eager_code() ->
     assert (verified(job).verdict, len(made)) == ("different", 4)
 
 
+def test_dropout_within_attention_is_compared_between_the_same_kernels_only() -> None:
+    def attending(kernel: str, *losses: float) -> Record:
+        kernels = (Kernel(name=kernel, calls=2, share=1.0),)
+        attention = Attention(kernels=kernels, fused_fraction=0.0, sdpa_calls={"no mask causal dropout": 2})
+        return with_actual(ran(losses), attention=attention)
+
+    told = verified(sides(attending("sdpa-math", *LOSSES), attending("sdpa-flash", *WRONG)))
+    assert (told.verdict, told.why[:23]) == ("not compared", "attention drops scores ")
+    told = verified(sides(attending("sdpa-flash", *LOSSES), attending("sdpa-flash", *WRONG)))
+    assert told.verdict == "different"
+
+
 def test_a_control_in_which_the_layer_is_still_on_is_none() -> None:
     told = verified(sides(compiled(ran()), compiled(ran())))
     assert told.verdict == "not compared"
