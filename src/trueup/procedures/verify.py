@@ -105,7 +105,7 @@ def _draw_differently(controls: Sequence[Record], candidates: Sequence[Record]) 
 
 
 def _attention_drops_differently(control: Record, candidate: Record) -> bool:
-    """Whether attention with dropout ran other kernels; the control, which is eager, shows what its calls were given."""
+    """Whether attention with dropout ran other kernels; the eager control shows what its calls were given."""
     ours, theirs = ({kernel.name for kernel in record.actual.attention.kernels} for record in (candidate, control))
     return ours != theirs and any("dropout" in call for call in control.actual.attention.sdpa_calls)
 
