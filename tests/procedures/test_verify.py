@@ -173,6 +173,7 @@ def test_a_reference_that_is_not_in_full_precision_decides_nothing() -> None:
     low = ran(LOSSES, "bfloat16")
     told = verified(referring(ran(off(8e-3), "bfloat16"), low, low))
     assert (told.verdict, told.numerics.closer) == ("different", None)
+    assert "it decides nothing" in told.notes[-1]
 
 
 def test_no_reference_is_run_where_the_control_is_one() -> None:

@@ -50,6 +50,7 @@ def verify(run: Run, control: Variant, candidate: Variant, pairs: int = 2, limit
     candidates: list[Record] = []
     references: list[Record] = []
     same_random: list[Record] = []
+    notes: list[str] = []
     sides = ((control, controls), (candidate, candidates))
     failure = ""
     for pair in range(pairs):
@@ -63,11 +64,14 @@ def verify(run: Run, control: Variant, candidate: Variant, pairs: int = 2, limit
     compared = same_random or candidates
     if same_random:
         numbers = agreement(controls, compared)
+        notes.append(SAME_RANDOM)
     reference = in_full_precision(control) if numbers.verdict == "different" else control
     if lowest_dtype(*controls, *compared) not in FULL and reference.layers != control.layers:
         references.append(run(reference))
         if not _failure("", references[0]) and lowest_dtype(*references) in FULL:
             numbers = agreement(controls, compared, references)
+        else:
+            notes.append("the reference fails, or is in low precision: it decides nothing")
     layers = tuple(switched(*asked, controls[0], candidates[0]) for asked in control.layers.items() if candidates)
     verdict, why = _verdict(failure, numbers, layers, controls, candidates)
     ratio = speed(controls, candidates)
@@ -87,7 +91,7 @@ def verify(run: Run, control: Variant, candidate: Variant, pairs: int = 2, limit
         candidates=tuple(candidates),
         references=tuple(references),
         same_random=tuple(same_random),
-        notes=(*_notes(control, candidate, layers, controls), *(SAME_RANDOM for _ in same_random), *limits),
+        notes=(*_notes(control, candidate, layers, controls), *notes, *limits),
     )
 
 
