@@ -111,9 +111,13 @@ QUICK_REPAIRS = {
 """One of each layer; `make gauntlet` repairs all that can be."""
 BY_HAND = {
     "checkpointing/memory-budget-recomputes-too-much": "a budget of memory may be meant",
-    "compile/recompile-grad-or-train-mode-toggle": "a higher limit leaves the recompilations",
-    "compile/recompile-mode-of-inputs": "a higher limit leaves the recompilations",
-    "compile/recompile-per-layer-object": "objects of each layer are no integers",
+    "attention/explicit-mask-deselects-flash": "with dropout a CPU has the math kernel only",
+    "attention/kernel-math-fallback": "no fused kernel of a CPU takes a bias that is trained",
+    "attention/math-fallback-attention-dropout": "without dropout it would be another training",
+    "checkpointing/compiled-region-falls-back-to-eager": "the line that breaks the graph splits the blocks",
+    "checkpointing/compiled-region-with-torch-checkpoint": "the branch on a value splits the blocks",
+    "compile/recompile-growing-python-state": "a list is no number",
+    "compile/recompile-mode-of-inputs": "the modes of training and evaluation are left, each with its graph",
 }
 """Cases that the remedy of their rule does not repair, and why."""
 REPAIRS = [
