@@ -80,3 +80,28 @@ def test_world_size(text: str, size: int) -> None:
 
 def test_the_python_of_a_recorded_job() -> None:
     assert recorded("torchrun_exception.txt").versions["python"] == "3.11"
+
+
+NAMES = ("torch", "flash_attn", "flash-attn-3", "pytorch_lightning", "transformer-engine", "vllm", "bitsandbytes")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "using `{}` version: 2.1.0",
+        "{} version is 2.1.0, a later version may warn",
+        "[pip3] {}==2.1.0",
+        "{}  2.1.0",
+        "x needs y, but you have {} 2.1.0",
+        "wrote /venv/lib/{}-2.1.0.dist-info/METADATA",
+        "+ {}==2.1.0",
+        "wanted: {}@2.1.0",
+    ],
+)
+def test_every_way_to_print_a_version_is_read_for_every_package(line: str, name: str) -> None:
+    assert log_of(f"{line.format(name)}\n").versions == {name.replace("_", "-"): "2.1.0"}
+
+
+def test_a_version_in_which_something_will_be_removed_is_nobodys() -> None:
+    assert log_of("FutureWarning: the option will be removed in version 5.0, see release 4.48\n").versions == {}

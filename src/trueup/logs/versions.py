@@ -13,6 +13,15 @@ _NAMES = (
     "sageattention|liger[-_]kernel|torchtitan|cut[-_]cross[-_]entropy|kernels|auto[-_]gptq|autoawq|llamafactory"
 )
 
+
+def _spellings(names: str) -> tuple[str, ...]:
+    """Every text that the alternatives of `_NAMES` match."""
+    found = [
+        name.replace(r"\d", str(digit)) for name in names.split("|") for digit in range(10 if r"\d" in name else 1)
+    ]
+    return tuple(name.replace("[-_]", sign) for name in found for sign in ("-_" if "[-_]" in name else "-"))
+
+
 # In the order of trust: what a program says about itself, an installer about what it put there, file names.
 _SURE = re.compile(
     rf"(?:^|[\s\-`*])(?P<a>PyTorch|Transformers|Accelerate|PEFT|TRL|Triton|vLLM|DeepSpeed|CUDA|"
@@ -39,6 +48,8 @@ _PYTHON = re.compile(
 _WORLD = re.compile(r"(?:\bworld[_ ]size\s*[:=]?\s*|\bWORLD_SIZE=|\bnranks\s+|rank \d+ of )(?P<size>\d{1,6})\b", re.I)
 
 _SPELLED = {"pytorch": "torch", "flash_attn": "flash-attn"}
+_STARTING = re.compile(rf"(?:{_NAMES})(?:==|\s+){_VERSION}(?:\s|$)", re.I)
+_IN_FILE_NAME = re.compile(r"-\d+\.\d")
 _SEEN_LIMIT = 10_000
 _NUMBER = re.compile(r"\d\.\d")
 _WORLD_HINTS = ("world", "nranks", " of ")
@@ -47,8 +58,22 @@ _PACKAGE_HINTS = (
     "torch", "transform", "accelerate", "cuda", "version", "==", "driver", "release", "flash", "triton", "vllm", "trl",
     "deepspeed", "peft", "xformers", "bitsandbytes", "lightning", "numpy", "sglang", "verl",
 )  # fmt: skip
+_SURE_HINTS = ("cuda used to build", "but you have", "[pip", "[conda")
+_BEFORE_VERSION = ("pytorch", "python", "nccl", "cudnn", "cuda", "driver", *_spellings(_NAMES))
 HINTS = (*_PYTHON_HINTS, "world", "nranks", "torch", "version", "==", "driver v", "release ")
 """Lower case; a line of a long log without any of them is not looked at for versions."""
+
+
+def _may_be_sure(text: str, lowered: str) -> bool:
+    """What every match of `_SURE` has, told without trying all names at each character."""
+    if any(hint in lowered for hint in _SURE_HINTS) or ("release " in lowered and ", v" in lowered):
+        return True
+    at = lowered.find("version")
+    while at >= 0:
+        if lowered[:at].rstrip(" _`").endswith(_BEFORE_VERSION):
+            return True
+        at = lowered.find("version", at + 1)
+    return _STARTING.match(text) is not None
 
 
 class Versions:
@@ -74,13 +99,15 @@ class Versions:
             self._take("python", exact or groups["a"] or f"3.{groups['b'] or groups['c']}", 0 if exact else 1)
         if not _NUMBER.search(text) or not any(hint in lowered for hint in _PACKAGE_HINTS):
             return
-        for found in _SURE.finditer(text):
-            self._pairs(found, 0)
-        for found in _INSTALLED.finditer(text):
-            self._pairs(found, 1)
-            if text.lstrip().startswith("Successfully uninstalled"):
-                break
-        if "require" not in lowered and "depends on" not in lowered:
+        if _may_be_sure(text, lowered):
+            for found in _SURE.finditer(text):
+                self._pairs(found, 0)
+        if "==" in text or "already satisfied" in lowered or _IN_FILE_NAME.search(text):
+            for found in _INSTALLED.finditer(text):
+                self._pairs(found, 1)
+                if text.lstrip().startswith("Successfully uninstalled"):
+                    break
+        if ("==" in text or "@" in text) and "require" not in lowered and "depends on" not in lowered:
             for found in _WEAK.finditer(text):
                 self._pairs(found, 2)
 
