@@ -33,6 +33,7 @@ EXPERTS = {
     "compile/recompile-kv-cache-in-training:disable-kv-cache",
     "precision/bf16-updates-lost-trainer:fp32-master-weights",
     "sharding/ddp-unused-parameters:ddp-find-unused-parameters",
+    "sharding/gradients-not-reduced:call-the-wrapper",
     "trainer/head-added-after-optimizer:optimizer-after-wrapping",
     "trainer/optimizer-before-materialization:optimizer-after-wrapping",
     "trainer/optimizer-holds-replaced-parameters:optimizer-after-wrapping",
