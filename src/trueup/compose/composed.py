@@ -49,6 +49,9 @@ class Composed:
         self.low_precision_forwards = 0
         """Those under autocast."""
         self.device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+        """Where it computes; a model on the meta device will be materialised on the accelerator, where there is one."""
+        if self.device.type == "meta":
+            self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
     def applied_layer(self, layer: Layer, what: str, modules: int | None = None) -> None:
         self.applied.append(Step(layer, what, modules))
