@@ -100,6 +100,12 @@ def test_files_that_are_not_the_jobs_are_left_alone(place: str, tmp_path: Path) 
     assert edits_for("compile-in-place", FINDING, found) == ((), None)
 
 
+def test_a_command_that_goes_to_another_folder_is_left_alone(tmp_path: Path) -> None:
+    found = job(tmp_path, command="sh -c", train=DDP)
+    record = Record(command=("sh", "-c", "cd other && python train.py"))
+    assert edits_for("ddp-find-unused-parameters", FINDING, Job(found.folder, record)) == ((), None)
+
+
 def test_a_link_out_of_the_folder_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "outside.py").write_text(DDP)
     found = job(tmp_path / "job", train="")

@@ -31,6 +31,8 @@ class Job:
 
     def text(self, path: str) -> str | None:
         """The text of a file that may be edited; None when it may not."""
+        if "cd" in self.command:  # places are relative to a folder that is not known
+            return None
         try:
             return editable(self.folder, path)
         except NotEditableError:
