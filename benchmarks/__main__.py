@@ -6,7 +6,7 @@ import argparse
 import importlib
 import sys
 
-NAMES = ("startup", "observation", "logs", "symbols")
+NAMES = ("startup", "observation", "switched", "entries", "logs", "symbols")
 
 
 def main() -> int:
