@@ -47,10 +47,10 @@ RULE = Rule(
     ),
     remedies=(
         Remedy(
-            id="unspecialize-module-integers",
+            id="dynamic-module-numbers",
             kind="in-process",
             automatic=True,
-            how="torch._dynamo.config.allow_unspec_int_on_nn_module = True, where the state is a number on the module",
+            how="torch._dynamo.config.allow_unspec_int_on_nn_module = True without dynamic=False, for a number",
         ),
         Remedy(
             id="move-python-state-out",
