@@ -61,7 +61,7 @@ class Masks:
         if mask.requires_grad or mask.dim() < 2 or mask.device.type == "meta":
             return REAL
         known = self._known.get(id(mask))
-        if known is not None and known[0]() is mask and known[1] == mask._version:
+        if known is not None and known[1] == mask._version and known[0]() is mask:
             return known[2]
         kind = _kind(mask, query.size(-2), key.size(-2))
         self._known = {key: each for key, each in self._known.items() if each[0]() is not None}
