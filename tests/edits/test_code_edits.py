@@ -17,13 +17,13 @@ FINDING = Finding(
 )
 
 
-def edited(folder: Path, remedy: str, code: str) -> str:
+def edited(folder: Path, remedy: str, code: str, kind: str = "Net") -> str:
     """The script after the remedy; a comment `# EVENT` says what was seen in its line."""
     order = []
     for number, line in enumerate(code.splitlines(), 1):
         _, sign, event = line.partition("  # seen: ")
         if sign:
-            order.append(Applied(layer="compile", event=event, module="Net", at=f"train.py:{number}"))
+            order.append(Applied(layer="compile", event=event, module=kind, at=f"train.py:{number}"))
     (folder / "train.py").write_text(code)
     blocks = Compile(blocks=Blocks(names=("Block",)))
     record = Record(command=("python", "train.py"), order=tuple(order), actual=Actual(compile=blocks))
@@ -76,6 +76,12 @@ def test_classes_of_torch_are_not_compiled_in_place(tmp_path: Path) -> None:
     order = (Applied(layer="compile", event="torch.compile", at="train.py:3"),)
     record = Record(command=("python", "train.py"), order=order, actual=Actual(compile=blocks))
     assert edits_for("compile-per-block", FINDING, Job(tmp_path, record)) == ((), None)
+
+
+def test_a_model_of_a_class_of_torch_is_not_compiled_in_place(tmp_path: Path) -> None:
+    code = "import torch\n\nmodel = torch.compile(build())  # seen: torch.compile\n"
+    assert edited(tmp_path, "compile-in-place", code, kind="Sequential") == code
+    assert edited(tmp_path, "compile-in-place", code) != code
 
 
 def test_a_function_compiles_its_model_in_place_and_returns_it(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ CASES = [
     "attention/packing-leak-mask-or-cache-present:leak-free-packing",
     "compile/fsdp2-hooks-inside-compiled-module:compile-per-block",
     "compile/in-place-compile-of-builtin-module:compile-by-wrapper",
-    "compile/orig-mod-prefix-in-checkpoint:compile-in-place",
+    "compile/orig-mod-prefix-strict-load:compile-in-place",
     "compile/recompile-per-layer-attribute:unspecialize-module-integers",
     "precision/gradscaler-fp16-parameters:fp32-trainable-parameters",
     "precision/gradscaler-with-bf16:no-scaler",

@@ -16,7 +16,11 @@ from trueup.edits.values import sites
 COMPILE = "torch.compile"
 CUDAGRAPHS = {"reduce-overhead": "default", "max-autotune": "max-autotune-no-cudagraphs"}
 BUILTIN = frozenset(
-    {"Sequential", "Linear", "LSTM", "GRU", "TransformerEncoderLayer", "TransformerDecoderLayer", "MultiheadAttention"}
+    {
+        *("Sequential", "Linear", "Embedding", "LayerNorm", "Conv1d", "Conv2d", "RNN", "LSTM", "GRU", "Transformer"),
+        *("TransformerEncoder", "TransformerDecoder", "TransformerEncoderLayer", "TransformerDecoderLayer"),
+        "MultiheadAttention",
+    }
 )
 """Classes of torch itself, of which compiling in place compiles nothing."""
 
@@ -24,7 +28,9 @@ BUILTIN = frozenset(
 class Compiled:
     """A line that compiles a module: `target = torch.compile(module, ...)`, or `module.compile(...)` without target."""
 
-    def __init__(self, source: Source, line: cst.SimpleStatementLine) -> None:
+    def __init__(self, source: Source, line: cst.SimpleStatementLine, kind: str | None) -> None:
+        self.kind = kind
+        """Class of the module."""
         self.source = source
         self.line = line
         self.target: str | None = None
@@ -107,7 +113,7 @@ def in_place(draft: Draft) -> bool:
     found = _compiled(draft)
     for each in found:
         parts = each.parts()
-        if parts is None or (each.target is None and not each.returned):
+        if parts is None or (each.target is None and not each.returned) or each.kind in BUILTIN:
             return False
         name, lines = parts
         call = f"{name}.compile({each.options})"
@@ -232,8 +238,8 @@ def _without(call: cst.Call, keywords: Sequence[str]) -> cst.Call:
 def _compiled(draft: Draft) -> list[Compiled]:
     """The lines of the job at which a module was compiled."""
     return [
-        Compiled(source, line)
-        for _, source, line in draft.job.applied("torch.compile", "Module.compile")
+        Compiled(source, line, applied.module)
+        for applied, source, line in draft.job.applied("torch.compile", "Module.compile")
         if isinstance(line, cst.SimpleStatementLine)
     ]
 
