@@ -72,6 +72,13 @@ def test_notes_consequences_and_what_a_remedy_cures_are_no_reason_to_install(oth
     assert wanted(record(other)) == ()
 
 
+def test_pip_of_the_interpreter_is_run_and_prints_to_standard_error(capfd: pytest.CaptureFixture[str]) -> None:
+    pip_install(sys.executable, ["pip"])
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert "Requirement already satisfied: pip" in told.err
+
+
 def test_pip_that_fails_is_told() -> None:
     with pytest.raises(InstallError, match="no-such-option"):
         pip_install(sys.executable, ["--no-such-option"])
