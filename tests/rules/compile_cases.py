@@ -130,6 +130,11 @@ CASES = [
         },
         severity="error",
     ),
+    positive(
+        "compile/trainer-internals-traced",
+        "the Trainer's training step was compiled",
+        broken(graph_break("Unsupported Tensor.backward() call", frame="accelerate/accelerator.py:2861")),
+    ),
     negative("compile/trainer-internals-traced", "the network inside was compiled", broken()),
     negative(
         "compile/trainer-internals-traced",

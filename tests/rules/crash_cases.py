@@ -12,6 +12,16 @@ def crash(rule: str, error: str, near: str, *, instead: tuple[str, ...] = ()) ->
     )
 
 
+COUNTS = (
+    "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: A different number of tensors was saved during "
+    "the original forward and recomputation.\nNumber of tensors saved during forward: 6\nNumber of tensors saved "
+    "during recomputation: 4."
+)
+CACHED = (
+    "RuntimeError: Expected query, key, and value to have the same dtype, but got query.dtype: c10::BFloat16 "
+    "key.dtype: float and value.dtype: float instead."
+)
+
 CASES = [
     *crash(
         "environment/attention-package-missing",
@@ -30,6 +40,11 @@ CASES = [
         "ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.float32",
         "ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.uint8",
         instead=("error sharding/fsdp1-integer-quantized-storage",),
+    ),
+    *crash(
+        "sharding/fsdp1-nonuniform-dtype",
+        "AssertionError: FSDP expects uniform original parameter dtype but got {torch.bfloat16, torch.float32}",
+        "AssertionError: FSDP expects uniform reduce dtype but got {torch.bfloat16, torch.float32}",
     ),
     *crash(
         "sharding/fsdp1-integer-quantized-storage",
@@ -81,5 +96,40 @@ CASES = [
         "compile/data-parallel-wrapper-order",
         "compiled inside of DDP, which splits the graph all the same",
         {"order+": [event("sharding", "DistributedDataParallel", "Net", compiled_inside=True)]},
+    ),
+    positive(
+        "checkpointing/fused-op-recompute-mismatch",
+        "other tensors, and nothing is compiled",
+        {"ranks": [failed(COUNTS)], "order": [], "requested": {}, "actual": {"compile": {"graphs": 0}}},
+        severity="error",
+        confidence="likely",
+    ),
+    negative(
+        "checkpointing/fused-op-recompute-mismatch",
+        "compile is asked for, and may be what differs",
+        {"ranks": [failed(COUNTS)]},
+    ),
+    positive(
+        "precision/accelerate-fp32-output-wrapper",
+        "a cached key in float32 after training",
+        {"ranks": [failed(CACHED)], "order+": [event("trainer", "Accelerator", mixed_precision="bf16")]},
+        severity="error",
+        confidence="likely",
+        also=("error precision/attention-input-dtype-mismatch",),
+    ),
+    negative(
+        "precision/accelerate-fp32-output-wrapper",
+        "the query is the one in float32",
+        {
+            "ranks": [
+                failed(
+                    CACHED.replace(
+                        "query.dtype: c10::BFloat16 key.dtype: float", "query.dtype: float key.dtype: c10::BFloat16"
+                    )
+                )
+            ],
+            "order+": [event("trainer", "Accelerator", mixed_precision="bf16")],
+        },
+        instead=("error precision/attention-input-dtype-mismatch",),
     ),
 ]

@@ -40,6 +40,8 @@ FEW = 6
 """Compiled regions of a whole model that breaks at one place: before, after, and the frames around it."""
 _INSIDE_TORCH = Expression(r"(?:^|[/\\])torch[/\\](?:optim|nn[/\\]parallel|distributed|_dynamo|autograd)[/\\]")
 _OF_DDP = Expression(r"\bDistributedDataParallel\b|torch\.nn\.parallel\.distributed")
+_OF_TRAINER = Expression(r"(?:^|[/\\])(?:transformers[/\\]trainer|accelerate[/\\]accelerator)\.py")
+"""Frames that are traced only where the training step itself was compiled."""
 _EXTENSION = Expression(
     r"(?:builtin `|unsupported builtin |(?:skip function|call_function) (?=[\w.]*PyCapsule\.))"
     r"(?P<name>[\w.]+?)\.?(?:`|$|\s)"
@@ -52,6 +54,8 @@ _NO_EXTENSION = sys.stdlib_module_names | {"torch"}
 def break_kind(graph_break: GraphBreak) -> Kind:
     """The class of a break; `python` when nothing more specific is known."""
     text = break_text(graph_break)
+    if _OF_TRAINER.search(graph_break.frame or ""):
+        return "trainer"
     for kind, pattern in _PATTERNS:
         if pattern.search(text):
             return kind

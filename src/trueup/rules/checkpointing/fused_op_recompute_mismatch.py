@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from trueup.rules.checkpoint_errors import checkpoint_error, place_of
+from trueup.rules.checkpoint_errors import COUNTS_DIFFER, checkpoint_error, place_of
+from trueup.rules.compilation import compile_asked
 from trueup.rules.definition import Rule, Sighting
+from trueup.rules.facts import applied, autocasts, errors, places
 from trueup.schema.finding import Confidence, Evidence, Remedy
 from trueup.schema.log import Log
+from trueup.schema.record import Record
 
 FUSED = (
     r"xformers|swiglu|apex/|liger_kernel|flash_attn/ops|fused_(?:dense|mlp|layer_norm|rms_norm|swiglu|rotary)"
     r"|transformer_engine"
     r"|unsloth/kernels|mamba_ssm|causal_conv1d"
 )
+
+
+def detect(record: Record) -> Sighting | None:
+    """Another number of tensors in a job that compiles nothing and casts nothing: an operator took another path."""
+    crashed = errors(record, COUNTS_DIFFER)
+    compiled = (
+        compile_asked(record) or applied(record, "torch.compile", "Module.compile") or record.actual.compile.graphs
+    )
+    if not crashed or compiled or autocasts(record):
+        return None
+    return Sighting(
+        message="The forward and the recomputation saved different numbers of tensors, and nothing is compiled: an "
+        "operator takes another path when it runs again.",
+        evidence=(*crashed, *places(applied(record, "checkpoint", "checkpoint_wrapper")[:2], "checkpoint")),
+        confidence="likely",
+    )
 
 
 def detect_log(log: Log) -> Sighting | None:
@@ -71,5 +90,6 @@ RULE = Rule(
     ),
     caution="Rule out compiled code, expert routing and ZeRO-3 first.",
     sources=("https://github.com/jzhang38/TinyLlama/issues/152",),
+    from_record=detect,
     from_log=detect_log,
 )

@@ -31,18 +31,20 @@ RULE = Rule(
     layers=("compile", "trainer"),
     severity="error",
     silent="",
-    cause="CompileConfig of transformers before 4.56 has fullgraph=True, and generate() compiles with it.",
+    cause=(
+        "generate() compiles the forward with its CompileConfig, whose default was fullgraph=True before transformers "
+        "4.56, and which a job may set so: one break that training does not meet ends it."
+    ),
     remedies=(
         Remedy(
             id="generate-without-fullgraph",
             kind="in-process",
-            automatic=False,
+            automatic=True,
             how="model.generation_config.compile_config = CompileConfig(fullgraph=False)",
         ),
         Remedy(id="upgrade-transformers", kind="install", automatic=False, how="pip install -U 'transformers>=4.56'"),
     ),
     caution="In training the flag comes from ACCELERATE_DYNAMO_USE_FULLGRAPH or from the job's own code.",
-    versions={"transformers": "<4.56"},
     sources=("https://github.com/huggingface/transformers/pull/40137",),
     from_log=detect_log,
 )

@@ -2,22 +2,51 @@
 
 from __future__ import annotations
 
-from trueup.rules.definition import Rule, Sighting
+import re
+
+from trueup.rules.definition import Rule, Sighting, within
+from trueup.rules.facts import applied, errors
 from trueup.rules.log_facts import mentions, passes
 from trueup.rules.log_parts import place
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
+from trueup.schema.record import Record
 
 TEXT = (
     r"query and (?:key|value) must have the same dtype"
     r"|Expected query, key, and value to have the same dtype"
 )
+HALF_QUERY = re.compile(r"query\.dtype: (?:c10::)?(?:Half|BFloat16),? key\.dtype: float\b")
+TUPLES = {"transformers": "<4.48"}
+"""Releases whose models return caches as tuples."""
 WRAPPER = "accelerate/utils/operations.py"
 GENERATION = "transformers/generation/"
 
 
+def detect(record: Record) -> Sighting | None:
+    """After steps that went well, a query in a half type meets keys in float32: those that the wrapper returned."""
+    crashed = errors(record, TEXT)
+    mixed = [each for each in applied(record, "Accelerator") if each.detail.get("mixed_precision") in ("fp16", "bf16")]
+    if not crashed or not mixed or record.steps.count == 0 or not HALF_QUERY.search(str(crashed[0].value)):
+        return None
+    return Sighting(
+        message=f"After {record.steps.count} training steps a query in a half type met keys in float32, the type in "
+        "which accelerate's forward returns what it is given to cache.",
+        evidence=(
+            *crashed,
+            Evidence(
+                what="mixed precision of the Accelerator", value=mixed[0].detail["mixed_precision"], at=mixed[0].at
+            ),
+            Evidence(what="optimizer steps before", value=record.steps.count),
+        ),
+        confidence="likely",
+    )
+
+
 def detect_log(log: Log) -> Sighting | None:
     """Keys differ from the query within generation, below accelerate's wrapper, which runs everything in autocast."""
+    if not within(log.versions, TUPLES):
+        return None
     for seen in mentions(log, TEXT):
         wrapper, generation = passes(seen.failure, WRAPPER), passes(seen.failure, GENERATION)
         if wrapper is None or generation is None:
@@ -48,8 +77,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="unwrap-before-generating",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="accelerator.unwrap_model(model, keep_fp32_wrapper=False) before generate()",
         ),
         Remedy(
@@ -61,6 +90,7 @@ RULE = Rule(
     ),
     caution="Training is not affected, and accelerate installs no such wrapper with FSDP2.",
     sources=("https://github.com/huggingface/transformers/issues/30019",),
-    versions={"transformers": "<4.48"},
+    explains=("precision/attention-input-dtype-mismatch",),
+    from_record=detect,
     from_log=detect_log,
 )

@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+
 class Block(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
@@ -18,6 +19,7 @@ class Block(nn.Module):
         x = x + self.out(mixed.transpose(1, 2).reshape(b, n, c))
         return x + self.mlp(self.norm2(x))
 
+
 class Squares(nn.Module):
     def __init__(self, width=32, depth=2):
         super().__init__()
@@ -31,11 +33,13 @@ class Squares(nn.Module):
             x = block(x)
         return self.head(x.mean(1))
 
+
 def batch(generator):
     colour = torch.randint(0, 3, (12,), generator=generator)
     image = 0.3 * torch.randn(12, 3, 16, 16, generator=generator)
     image[torch.arange(12), colour, 4:12, 4:12] += 1.0
     return image, colour
+
 
 def train():
     torch.manual_seed(7)
@@ -51,6 +55,7 @@ def train():
         loss.backward()
         optimizer.step()
         print(f"{step:2d} {loss.item():.4f}", flush=True)
+
 
 if __name__ == "__main__":
     train()

@@ -1,9 +1,8 @@
 """A small vision transformer on coloured squares, blocks compiled."""
 
+import settings
 import torch
 from torch import nn
-
-import settings
 
 settings.configure()
 

@@ -2,6 +2,7 @@
 
 import torch
 
+
 def main():
     torch.manual_seed(0)
     x = torch.randn(256, 20)
@@ -15,6 +16,7 @@ def main():
         w.grad.mul_(0.5)
         optimizer.step()
         print(step, loss.item(), flush=True)
+
 
 if __name__ == "__main__":
     main()

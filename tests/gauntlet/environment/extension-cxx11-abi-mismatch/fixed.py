@@ -1,8 +1,7 @@
 """Perceptron on row sums that a small native module checks and computes."""
 
-import torch
-
 import checked_sum
+import torch
 
 
 def features(rows):

@@ -10,7 +10,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 def build():
     torch.manual_seed(5)
-    return nn.Sequential(nn.Linear(40, 16), nn.SiLU(), nn.Linear(16, 4), nn.SiLU(), nn.Linear(4, 16), nn.SiLU(), nn.Linear(16, 40))
+    return nn.Sequential(
+        nn.Linear(40, 16), nn.SiLU(), nn.Linear(16, 4), nn.SiLU(), nn.Linear(4, 16), nn.SiLU(), nn.Linear(16, 40)
+    )
 
 
 def run():

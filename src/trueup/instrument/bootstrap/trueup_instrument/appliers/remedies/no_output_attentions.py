@@ -14,6 +14,24 @@ if TYPE_CHECKING:
 
 def attach(switch: Switch) -> None:
     switch.after("transformers.modeling_utils", lambda module: _models(switch, module))
+    switch.after("transformers.configuration_utils", lambda module: _configurations(switch, module))
+
+
+def _configurations(switch: Switch, module: Any) -> None:
+    """Newer releases choose eager attention, or raise, as soon as the setting is set to True."""
+    kind = getattr(module, "PreTrainedConfig", None) or module.PretrainedConfig
+    asked = vars(kind).get("output_attentions")
+    if not isinstance(asked, property) or asked.fset is None:
+        return
+    original = asked.fset
+    told = switch.guarded(lambda name: switch.changed("config.output_attentions = False", name))
+
+    def keep_off(self: Any, value: Any) -> None:
+        if value:
+            told(type(self).__name__)
+        original(self, False)
+
+    kind.output_attentions = asked.setter(keep_off)
 
 
 def _models(switch: Switch, module: Any) -> None:
