@@ -85,9 +85,14 @@ class Case:
         if not command.exists():
             yield
             return
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        words = ["sh", "-c", command.read_text().strip()]
-        process = subprocess.Popen(words, cwd=self.folder, env=environment, start_new_session=True, **quiet)
+        process = subprocess.Popen(
+            ["sh", "-c", command.read_text().strip()],
+            cwd=self.folder,
+            env=environment,
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             yield
         finally:
