@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -39,8 +40,13 @@ def observe(out: str | Path | None = None) -> Observation:
 class Observation:
     """Of one `with` block. `record` and `report()` can be asked within it and after it."""
 
+    folder: RunFolder
+    """What is written goes there, once the block is entered; a temporary one goes with its end."""
+
     def __init__(self, out: Path | None = None) -> None:
-        self.folder = RunFolder(out if out is not None else Path(tempfile.mkdtemp(prefix="trueup-observed-")))
+        self._out = out
+        self._read: Events | None = None
+        """What was read of a folder that is gone."""
         self.stays: tuple[str, ...] = ()
         """What could not be taken out of the process again when the block ended."""
         self._session: Session | None = None
@@ -64,6 +70,7 @@ class Observation:
                 raise RuntimeError("trueup.observe() is at work in this process already: leave that block first")
             self._of_a_run, self._session = True, running
             return self
+        self.folder = RunFolder(self._out or Path(tempfile.mkdtemp(prefix="trueup-observed-")))
         self.folder.create(start_of(sys.orig_argv, Variant(), self._started))
         self._session = trueup_instrument.observe_here(str(self.folder.events))
         return self
@@ -83,6 +90,9 @@ class Observation:
         self._outcome = Outcome(
             code=0 if error is None else 1, pid=os.getpid(), duration_s=time.perf_counter() - self._clock
         )
+        if self._out is None:
+            self._read = self._events()
+            shutil.rmtree(self.folder.path, ignore_errors=True)
 
     @property
     def record(self) -> Record:
@@ -100,6 +110,8 @@ class Observation:
 
     def _events(self) -> Events:
         """Those of this process: the other ranks may write into the same folder."""
+        if self._read is not None:
+            return self._read
         session = self._session
         assert session is not None
         reader = EventReader(Path(session.events.folder))

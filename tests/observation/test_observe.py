@@ -49,6 +49,7 @@ def test_takes_everything_out_again(seen):
     assert expected <= set(seen["changed"])
     assert seen["after_first"] == []
     assert seen["stays"] == []
+    assert seen["left_behind"] is False
 
 
 def test_what_trains_after_the_block_is_not_counted(seen):

@@ -127,6 +127,7 @@ print(
             "report": observation.report(),
             "after_first": after_first,
             "stays": observation.stays,
+            "left_behind": observation.folder.path.exists(),
             "second": second,
             "second_losses": second_losses,
             "failed": [third.exit.code, third.exit.reason, third.ranks[0].error],
