@@ -26,6 +26,7 @@ ONE_PROCESS = (
     "teacher_and_student",
     "checkpoint_around_compiled",
     "compiled_around_checkpoint",
+    "checkpoints_of_several_blocks",
 )
 TWO_RANKS = ("replicated", "replicated_and_compiled_around", "sharded", "sharded_the_old_way")
 
@@ -51,6 +52,11 @@ def test_breaks_are_counted_beside_the_coverage(done):
     (found,) = done["broken_inside"].record.actual.compile.breaks
     source = JOBS / "models.py"
     assert (found.count, found.at) == (1, f"{source}:{line_of(source, 'graph_break()')}")
+
+
+def test_a_checkpoint_around_several_blocks_counts_for_all_of_them(done):
+    found = done["checkpoints_of_several_blocks"].record.actual.checkpointing
+    assert (found.calls, found.fraction) == (1, 0.5)
 
 
 def line_of(file, text):

@@ -281,6 +281,9 @@ def test_the_share_of_blocks_that_ran_again() -> None:
     assert checkpointed(0, 0, []).fraction == 0.0
     half = checkpointed(0, 0, [], calls=4, reentrant_calls=0, recomputed=4)  # two blocks in each of two passes
     assert (half.fraction, half.reentrant, half.calls) == (0.5, False, 4)
+    assert (
+        checkpointed(0, 0, [], calls=2, blocks=6, recomputed=2).fraction == 0.75
+    )  # checkpoint_sequential: three a call
     assert checkpointed(0, 0, [], calls=8, reentrant_calls=8, recomputed=8).reentrant is True
     assert checkpointed(0, 0, [], calls=8, reentrant_calls=0, recomputed=0).fraction == 0.0
 

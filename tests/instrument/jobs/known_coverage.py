@@ -228,6 +228,22 @@ def checkpoint_around_compiled():
     return truth(model, 4, 4)
 
 
+class InSegments(Model):
+    """Two segments: one checkpoint around two blocks, and two blocks outside of any."""
+
+    def forward(self, ids):
+        from torch.utils.checkpoint import checkpoint_sequential
+
+        return self.head(checkpoint_sequential(list(self.blocks), 2, self.embedding(ids), use_reentrant=False))
+
+
+def checkpoints_of_several_blocks():
+    model = InSegments()
+    compile_all(model.blocks)
+    train(model)
+    return truth(model, 4, 4)
+
+
 def compiled_around_checkpoint():
     from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 

@@ -52,8 +52,10 @@ def _fraction(sample: Event, captured: int) -> float | None:
     again = sum(bool(block.get("recomputed")) for block in blocks)
     if not again:
         passes = max(1, whole(sample.get("backwards")) or 1)
-        recomputed = whole(mapping(sample.get("checkpointing")).get("recomputed")) or 0
-        again = -(-recomputed // passes)
+        seen = mapping(sample.get("checkpointing"))
+        recomputed, calls = whole(seen.get("recomputed")) or 0, whole(seen.get("calls")) or 0
+        inside = max(whole(seen.get("blocks")) or 0, calls)  # one call may hold several
+        again = -(-recomputed * inside // (passes * max(calls, 1)))
     return min(1.0, (again + captured) / len(blocks))
 
 

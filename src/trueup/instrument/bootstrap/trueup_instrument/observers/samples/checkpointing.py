@@ -24,6 +24,8 @@ class Window:
     def __init__(self, sample: Sample) -> None:
         self.session = sample.session
         self.calls = 0
+        self.blocks = 0
+        """Composed modules inside of the calls: `checkpoint_sequential` puts several into one."""
         self.reentrant = 0
         self.recomputed = 0
         self.without_rng = 0
@@ -57,6 +59,8 @@ class Window:
         self.reentrant += reentrant is None or bool(reentrant)
         self.without_rng += options.get("preserve_rng_state", True) is False
         function = given.get("function")
+        composed = [each for each in sequential_modules(function) if plain_attribute(each, "_modules", True)]
+        self.blocks += max(1, len(composed))
         self.around_compiled += is_compiled(function)
         if self.at is None:
             self.at = places.user_line(frame.f_back)
@@ -69,6 +73,7 @@ class Window:
         return {
             "checkpointing": {
                 "calls": self.calls,
+                "blocks": self.blocks,
                 "reentrant_calls": self.reentrant,
                 "recomputed": self.recomputed,
                 "without_rng_state": self.without_rng,
@@ -88,6 +93,17 @@ def is_compiled(function: Any) -> bool:
     ):
         return True
     return plain_attribute(function, "_torchdynamo_orig_callable") is not None
+
+
+def sequential_modules(function: Any) -> list[Any]:
+    """What one call of `checkpoint_sequential` runs, whose function holds the modules and the ends of its part."""
+    if getattr(function, "__module__", None) != "torch.utils.checkpoint" or not isinstance(function, FunctionType):
+        return []
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
+    held = {name: cell.cell_contents for name, cell in cells}
+    if held.keys() != {"functions", "start", "end"}:
+        return []
+    return list(held["functions"][held["start"] : held["end"] + 1])
 
 
 def plain_name(function: Any) -> str:
