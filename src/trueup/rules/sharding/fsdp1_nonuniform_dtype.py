@@ -1,4 +1,4 @@
-"""FSDP1 refuses a unit that holds two floating dtypes."""
+"""FSDP1 refuses a unit that holds two floating dtypes; FSDP2 one whose trained parameters do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 from trueup.schema.record import Record
 
-TEXT = r"Must flatten tensors with (?:the same|uniform) dtype but got (?!\S*int)\S+ and (?!\S*int)\S+"
+TEXT = (
+    r"Must flatten tensors with (?:the same|uniform) dtype but got (?!\S*int)\S+ and (?!\S*int)\S+"
+    r"|FSDP expects uniform original parameter dtype but got"
+)
 DTYPES = (
     r"(?:Must flatten tensors with (?:the same|uniform)|requires uniform|expects uniform)(?: original parameter)? dtype"
     r" but got (?P<dtypes>\{?torch\.\w+(?:(?:,| and) torch\.\w+)*)"
@@ -24,8 +27,11 @@ def detect(record: Record) -> Sighting | None:
     if not crashed:
         return None
     return Sighting(
-        message="FSDP1 refused to flatten a unit that holds parameters of two dtypes.",
-        evidence=(*crashed, *places(applied(record, "FullyShardedDataParallel", "to", "get_peft_model")[:3])),
+        message="FSDP refused a unit that holds parameters of two dtypes.",
+        evidence=(
+            *crashed,
+            *places(applied(record, "FullyShardedDataParallel", "fully_shard", "to", "get_peft_model")[:3]),
+        ),
     )
 
 
