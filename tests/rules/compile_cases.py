@@ -31,6 +31,8 @@ def in_place(module, **detail):
     return event("compile", "Module.compile", module, target="module", **detail)
 
 
+WRAPPED = event("compile", "torch.compile", "Head", target="module", whole_model=False, blocks_inside=0)
+
 CASES = [
     positive(
         "compile/data-dependent-branch-graph-break",
@@ -305,6 +307,23 @@ CASES = [
             ]
         },
         severity="error",
+    ),
+    positive(
+        "compile/orig-mod-prefix-in-checkpoint",
+        "the program kept the keys that the model has, which were none",
+        {"order+": [WRAPPED, event("trainer", "load_state_dict", "Head", given=0, missing=111, strict=False)]},
+        severity="error",
+        confidence="likely",
+    ),
+    negative(
+        "compile/orig-mod-prefix-in-checkpoint",
+        "some keys are left out on purpose",
+        {"order+": [WRAPPED, event("trainer", "load_state_dict", "Head", given=96, missing=15, strict=False)]},
+    ),
+    negative(
+        "compile/orig-mod-prefix-in-checkpoint",
+        "nothing was loaded into a model that no wrapper holds",
+        {"order+": [in_place("Llama"), event("trainer", "load_state_dict", "Llama", given=0, missing=111)]},
     ),
     negative(
         "compile/orig-mod-prefix-in-checkpoint",

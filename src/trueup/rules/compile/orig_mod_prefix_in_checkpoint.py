@@ -21,7 +21,7 @@ def detect(record: Record) -> Sighting | None:
     loads = [(load, prefixed(load)) for load in applied(record, "load_state_dict") if prefixed(load)]
     crashed = errors(record, r"(?:Missing|Unexpected) key\(s\)[\s\S]*_orig_mod\.")
     if not loads and not crashed:
-        return None
+        return nothing_left(record)
     names = tuple(name for _, found in loads for name in found)
     missing = sum(int(load.detail.get("missing") or 0) for load, _ in loads)
     return Sighting(
@@ -32,6 +32,28 @@ def detect(record: Record) -> Sighting | None:
             *crashed,
         ),
     )
+
+
+def nothing_left(record: Record) -> Sighting | None:
+    """A load that got no key at all, in a job whose wrapper by torch.compile gives its keys the prefix.
+
+    Programs that load only the keys which the model has drop all of them then; neither they nor torch say so.
+    """
+    wrapped = [each for each in applied(record, "torch.compile") if each.detail.get("target") == "module"]
+    for load in applied(record, "load_state_dict"):
+        missing = int(load.detail.get("missing") or 0)
+        compiled = [each for each in wrapped if each.module and each.module == load.module]
+        if load.detail.get("given") == 0 and missing and compiled:
+            return Sighting(
+                message=f"load_state_dict got no key for {load.module} and left all {missing} as they were; the "
+                f"state_dict of the compiled {load.module} has {PREFIX} before each.",
+                evidence=(
+                    Evidence(what="keys left as they were", value=missing, at=load.at, ranks=(load.rank,)),
+                    Evidence(what="torch.compile applied to", value=compiled[0].module, at=compiled[0].at),
+                ),
+                confidence="likely",
+            )
+    return None
 
 
 def prefixed(load: Applied) -> tuple[str, ...]:

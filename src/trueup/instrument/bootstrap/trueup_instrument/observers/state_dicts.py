@@ -33,12 +33,14 @@ def _loading(session: Session, say: Announcements, module: ModuleType) -> None:
     def loaded(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], shared: list[tuple[str, ...]]) -> None:
         if result is None or not hasattr(result, "missing_keys"):
             return
+        given = arguments(args, kwargs)
         _tell(
             say,
             args[0],
             result.missing_keys,
             result.unexpected_keys,
-            strict=arguments(args, kwargs).get("strict"),
+            strict=given.get("strict"),
+            given=len(given["state_dict"]) if isinstance(given.get("state_dict"), dict) else None,
             come_apart=modules.come_apart(args[0], shared or []),
             by=calling_library(),
         )
