@@ -50,7 +50,7 @@ class Case:
 
     @property
     def is_variant(self) -> bool:
-        return self.name != self.expect["rule"]
+        return bool(self.name != self.expect["rule"])
 
     def launch(self, fixed: bool) -> str:
         if fixed and (self.folder / "launch_fixed").exists():
