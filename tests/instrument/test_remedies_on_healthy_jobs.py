@@ -1,7 +1,7 @@
 """No remedy changes what a job computes that does not have its fault.
 
-All remedies that go together are tried at once in `make test`, and each by itself in `make gauntlet`. That a remedy does
-what it is for, and what it then does to results, is for the gauntlet.
+All remedies that go together are tried at once in `make test`, and each by itself in `make gauntlet`. That a remedy
+does what it is for, and what it then does to results, is for the gauntlet.
 """
 
 from __future__ import annotations
