@@ -64,7 +64,7 @@ class Masks:
         if known is not None and known[1] == mask._version and known[0]() is mask:
             return known[2]
         kind = _kind(mask, query.size(-2), key.size(-2))
-        self._known = {key: each for key, each in self._known.items() if each[0]() is not None}
+        self._known = {of: each for of, each in self._known.items() if each[0]() is not None}
         self._known[id(mask)] = (weakref.ref(mask), mask._version, kind)
         return kind
 
