@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from trueup.reports.fixing import as_html, as_json, as_text
+from trueup.reports.fixing import as_html, as_json, as_text, headline
 from trueup.schema.fixing import Edit, Fixing, Step
-from trueup.schema.record import Record
+from trueup.schema.record import Exit, Record
 
 DIFF = "--- a/train.py\n+++ b/train.py\n@@ -1,2 +1,2 @@\n x = 1  # \x1b[31m\n-y = <b>\n+y = f(x)\n"
 STEP = Step(rule="compile/x", remedy="y", how="write f(x)", edits=(Edit(path="train.py", diff=DIFF),))
@@ -39,3 +39,8 @@ def test_commands_are_shown_and_what_was_installed_is_told() -> None:
 def test_json_holds_the_diff() -> None:
     told = msgspec.json.decode(as_json(FIXING))
     assert told["recipe"][0]["edits"] == [{"path": "train.py", "diff": DIFF}]
+
+
+def test_a_job_that_fails_for_no_known_reason_is_not_called_well() -> None:
+    assert headline(Fixing(before=Record())) == "nothing to fix"
+    assert "the job fails, and no known class fits" in headline(Fixing(before=Record(exit=Exit(code=1))))

@@ -71,6 +71,8 @@ def headline(fixing: Fixing) -> str:
         return f"nothing applied: {count(len(fixing.dropped), 'remedy', 'remedies')} tried, none proved itself"
     if any(finding.severity != "note" for finding in fixing.before.findings):
         return "nothing applied: no remedy for these findings can be applied from outside; the recipe says what to do"
+    if fixing.before.exit.code:
+        return "nothing applied: the job fails, and no known class fits; what it printed is with its record"
     return "nothing to fix"
 
 
