@@ -36,6 +36,12 @@ CASES = [
         instead=("error sharding/fsdp1-nonuniform-dtype",),
     ),
     *crash(
+        "sharding/fsdp1-nonuniform-requires-grad",
+        "ValueError: layers.0 has both parameters with requires_grad=True and False. FSDP does not support wrapping "
+        "such modules when use_orig_params=False. If possible, wrap the frozen parameters with FSDP separately.",
+        "ValueError: layers.0 has both parameters with requires_grad=True and False, which our optimizer cannot group",
+    ),
+    *crash(
         "sharding/fsdp1-nonuniform-dtype",
         "ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.float32",
         "ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.uint8",

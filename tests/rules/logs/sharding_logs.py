@@ -28,6 +28,17 @@ CASES = (
         r"ValueError: Must flatten tensors with uniform \`requires_grad\` when \`use_orig_params=False\`",
     ),
     positive(GRADS, "torch 2.0", "ValueError: `FlatParameter` requires uniform `requires_grad`"),
+    positive(
+        GRADS,
+        "torch 2.13, a policy object",
+        "ValueError: trunk.0 has both parameters with requires_grad=True and False. FSDP does not support wrapping such modules when use_orig_params=False. If possible, wrap the frozen parameters with FSDP separately.",
+        "established",
+    ),
+    negative(
+        GRADS,
+        "the advice where the original parameters are kept",
+        "UserWarning: trunk.0 has both parameters with requires_grad=True and False. We do not recommend wrapping such modules since the gradient memory usage will be higher than expected (18816 numel instead of 384 numel before sharding via reduce-scatter). If possible, wrap the frozen parameters with FSDP separately.",
+    ),
     negative(
         GRADS,
         "the setting in a configuration",

@@ -9,7 +9,11 @@ from trueup.schema.environment import Environment
 from trueup.schema.finding import Remedy
 from trueup.schema.record import Record
 
-TEXT = r"Must flatten tensors with uniform `?requires_grad`?|`FlatParameter` requires uniform `requires_grad`"
+TEXT = (
+    r"Must flatten tensors with uniform `?requires_grad`?|`FlatParameter` requires uniform `requires_grad`"
+    r"|FSDP does not support wrapping such modules when use_orig_params=False"
+)
+"""The third is the check before the wrapping, made for policies that are objects (ModuleWrapPolicy, CustomPolicy)."""
 
 
 def detect(record: Record) -> Sighting | None:
@@ -73,6 +77,10 @@ RULE = Rule(
     log=(
         LogText(text="Must flatten tensors with uniform `requires_grad`", versions="torch 2.0 or newer"),
         LogText(text="requires uniform `requires_grad`", versions="torch 1.12 to 2.0"),
+        LogText(
+            text="FSDP does not support wrapping such modules when use_orig_params=False",
+            versions="torch 2.1 or newer, with a policy object such as ModuleWrapPolicy",
+        ),
     ),
     from_environment=detect_in_environment,
 )
