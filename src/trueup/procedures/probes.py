@@ -8,6 +8,7 @@ from types import TracebackType
 
 from trueup.runs.probe import LIMITS, LIMITS_OF_LINKS, Probe, make_probe
 from trueup.runs.run import new_folder, run_command
+from trueup.runs.signals import Ending
 from trueup.schema.record import Record
 from trueup.schema.variant import Variant
 
@@ -39,20 +40,27 @@ class Probes:
         self.folder = new_folder(kind).absolute()
         self._probe: Probe | None = None
         self._made = 0
+        self._ending = Ending()
 
     def __enter__(self) -> Probes:
+        self._ending.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._remove()
+        try:
+            self._remove()
+        finally:
+            self._ending.__exit__(kind, error, trace)
+        if kind is KeyboardInterrupt:
+            raise Interrupted from error
 
     def run(self, variant: Variant) -> Record:
         """The judged record of the command with `variant`.
 
         Raises CommandError when it cannot be started, ProbeError when the working folder cannot be copied, Interrupted
-        when somebody ended the run.
+        when somebody ended the run, however well the command ended then.
         """
         self._made += 1
         out = self.folder / f"probe-{self._made}"
@@ -74,7 +82,7 @@ class Probes:
             )
         finally:
             self._remove()
-        if record.exit.reason == "interrupted":
+        if self._ending.asked:
             raise Interrupted
         return record
 

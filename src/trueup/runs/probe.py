@@ -54,7 +54,7 @@ class Probe:
 
     def remove(self) -> None:
         """Delete the copy. Links are deleted, not what they lead to."""
-        shutil.rmtree(self._tree, ignore_errors=True)
+        remove(self._tree)
 
 
 def make_probe(source: Path, tree: Path, links: bool = False) -> Probe:
@@ -65,10 +65,26 @@ def make_probe(source: Path, tree: Path, links: bool = False) -> Probe:
     """
     source = source.resolve()
     copying = _Copying(tree, links)
-    copy = _branches(source, tree) if links else _room(tree / source.name, tree)
-    copying.mirror(source, copy)
+    try:
+        copy = _branches(source, tree) if links else _room(tree / source.name, tree)
+        copying.mirror(source, copy)
+    except BaseException:
+        remove(tree)
+        raise
     variables = {PROBE: str(tree)} if links else {}
     return Probe(copy, tree, {DRIFT: "1", **variables, **offline(tree / "trackers")}, tuple(copying.notes))
+
+
+def remove(tree: Path) -> None:
+    """Delete a tree, also the folders in it that a job has made read-only; what cannot be deleted stays."""
+    shutil.rmtree(tree, ignore_errors=True)
+    if tree.exists():
+        for folder, _, _ in os.walk(tree):
+            try:
+                os.chmod(folder, stat.S_IRWXU)
+            except OSError:
+                continue
+        shutil.rmtree(tree, ignore_errors=True)
 
 
 def _room(copy: Path, tree: Path) -> Path:
@@ -137,7 +153,8 @@ class _Copying:
         if self.entries > ENTRIES or self.copied > COPIED_TOTAL:
             raise ProbeError(
                 f"the working folder holds more than {ENTRIES} files or {COPIED_TOTAL >> 30} GiB, and each run gets a "
-                "copy of it: start in a folder that holds the job alone, or allow links with --links"
+                "copy of it: start in a folder that holds the job alone"
+                f"{'' if self.links or self.entries > ENTRIES else ', or allow links to large files with --links'}"
             )
 
     def _copy(self, entry: os.DirEntry[str], target: Path) -> None:

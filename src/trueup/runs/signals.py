@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -24,6 +24,36 @@ FORWARDED = (
     "SIGTSTP",
 )
 INTERRUPTS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
+
+
+class Ending:
+    """A context manager in which the first signal that asks a program to end raises KeyboardInterrupt, so that what was
+    made for a while is removed; later ones do nothing. `Forwarding` within it passes them on instead.
+
+    A signal that was ignored before stays so. Outside the main thread this does nothing.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        """True once a signal has asked to end, also while it was passed on to a command, which may end well with it."""
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Ending:
+        if threading.current_thread() is threading.main_thread():
+            for number in INTERRUPTS:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _restore(self._before)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        asked, self.asked = self.asked, True
+        if not asked:
+            raise KeyboardInterrupt
 
 
 class Forwarding:
@@ -51,8 +81,10 @@ class Forwarding:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        _restore(self._before)
+        outer = getattr(self._before.get(signal.SIGTERM), "__self__", None)
+        if self.interrupted and isinstance(outer, Ending):
+            outer.asked = True
 
     def to_group(self, group: int) -> None:
         """The command runs: forward to its process group from now on, first what has come already."""
@@ -84,3 +116,8 @@ class Forwarding:
                 os.killpg(self._group, number)
             except (ProcessLookupError, PermissionError):
                 pass
+
+
+def _restore(handlers: Mapping[int, Any]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler if handler is not None else signal.SIG_DFL)
