@@ -80,6 +80,17 @@ CASES = [
             compiled=12,
         ),
     ),
+    positive(
+        "compile/recompile-per-layer-attribute",
+        "the limit was raised for it, and every block runs compiled",
+        compiled(layer_indices(11), compiled=12),
+        severity="note",
+    ),
+    positive(
+        "compile/recompile-per-layer-attribute",
+        "the limit was raised, but not far enough",
+        compiled(layer_indices(10), limit="0/9: self.self_attn.layer_idx == 9"),
+    ),
     negative(
         "compile/recompile-per-layer-attribute",
         "two kinds of block (sliding and full attention)",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from trueup.rules.compilation import effect, storm_evidence
+from trueup.rules.compilation import coverage, effect, partly_eager, storm_evidence
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import listed
-from trueup.rules.guards import storms
+from trueup.rules.guards import Storm, storms
 from trueup.rules.log_facts import mention
-from trueup.rules.recompile_logs import HARD, Storm, hard_failure, limits_of, storm
+from trueup.rules.recompile_logs import HARD, hard_failure, limits_of, storm
+from trueup.rules.recompile_logs import Storm as LoggedStorm
 from trueup.schema.finding import Remedy
 from trueup.schema.log import Log
-from trueup.schema.record import Record
+from trueup.schema.record import Compile, Record
 
 GROWING = 3
 """Recompiles in this many different steps mean that the attribute changes in time, not from block to block."""
+
+LIMIT = 8
+"""The default of torch._dynamo.config.recompile_limit: graphs of one function."""
 
 
 def detect(record: Record) -> Sighting | None:
@@ -27,7 +31,14 @@ def detect(record: Record) -> Sighting | None:
         f"differs between blocks{effect(compile)}.",
         evidence=storm_evidence(found, compile),
         confidence="established" if all(storm.steps for storm in found) else "likely",
+        severity="note" if accepted(found, compile) else "warning",
     )
+
+
+def accepted(found: tuple[Storm, ...], compile: Compile) -> bool:
+    """True when the job has raised the limit and so got every block compiled: it pays one compile a block, once."""
+    past_the_default = max(storm.count for storm in found) >= LIMIT and not compile.limits
+    return past_the_default and bool(coverage(compile)) and not partly_eager(compile)
 
 
 FLEX = r"[Ff]lex_?[Aa]ttention"
@@ -40,7 +51,7 @@ def detect_log(log: Log) -> Sighting | None:
         return found.sighting(f"{found.sources[0]} differs between blocks")
     for limit in limits_of(log):
         if limit.guard is None and not limit.of_optimizer and mention(log, FLEX) is None:
-            return Storm(log, limit, ()).sighting(
+            return LoggedStorm(log, limit, ()).sighting(
                 "the log does not show the reason; an attribute that differs between blocks is the commonest",
                 confidence="possible",
                 specificity=940,
