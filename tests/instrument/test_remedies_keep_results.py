@@ -112,7 +112,7 @@ def test_what_is_never_trained_is_left_alone(done: dict[str, Done]) -> None:
 def test_fused_kernels_run_on_inputs_of_all_shapes_and_compute_the_same(done: dict[str, Done]) -> None:
     mended, plain = done["shapes"].result, done["shapes-plain"].result
     assert {name for name, (_, math, _) in plain.items() if math} >= set(plain) - {"as it should be"}
-    assert {name for name, (_, math, _) in mended.items() if math} == {"values of another size"}
+    assert not [name for name, (_, math, _) in mended.items() if math]
     assert max(difference for difference, *_ in mended.values()) < 1e-5
 
 

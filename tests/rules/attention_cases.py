@@ -76,6 +76,18 @@ CASES = [
         severity="note",
         confidence="likely",
     ),
+    positive(
+        "attention/kernel-math-fallback",
+        "on a CPU with values of another size, as in latent attention",
+        attention(kernel("sdpa-math"), masks={}, sdpa_calls={"no mask causal sizes": 12}),
+        severity="note",
+        confidence="likely",
+    ),
+    negative(
+        "attention/kernel-math-fallback",
+        "values of another size, which a kernel took",
+        attention(kernel("sdpa-flash-cpu"), masks={}, sdpa_calls={"no mask causal sizes": 12}),
+    ),
     negative(
         "attention/kernel-math-fallback",
         "the code restricts SDPA to math",

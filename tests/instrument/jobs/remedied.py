@@ -165,7 +165,10 @@ def attention_shapes():
         "a mask for each head": error(q, k, v, mask=by_head),
         "rows in pieces": error(*strided),
         "two dimensions": error(q[0, 0], k[0, 0], v[0, 0]),
-        "values of another size": error(q, k, v[..., :8]),
+        "smaller values": error(q, k, v[..., :8]),
+        "smaller values, three dimensions": error(*flat[:2], flat[2][..., :8], causal=True),
+        "larger values": error(q[..., :8], k[..., :8], v),
+        "larger values, a mask": error(q[..., :8], k[..., :8], v, mask=mask),
         "as it should be": error(q, k, v, mask=mask),
     }
 

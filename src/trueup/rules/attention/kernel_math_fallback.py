@@ -15,6 +15,7 @@ from trueup.schema.record import Attention, Record
 FORCING = {
     " dropout": "dropout",
     " gqa": "fewer key/value heads than query heads",
+    " sizes": "values of another size than queries and keys",
     " 3d": "inputs of three dimensions",
     " 2d": "inputs of two dimensions",
 }
@@ -111,15 +112,15 @@ RULE = Rule(
     silent="No message says which kernel was chosen; memory grows with the square of the length.",
     cause=(
         "Every fused kernel declined the inputs: grouped-query attention with a mask, a head size above "
-        "256, a mask of a shape or dtype that it does not take, dropout, or a GPU below sm_80. Math then "
-        "builds the whole score matrix."
+        "256, values of another size than the keys, a mask of a shape or dtype that it does not take, dropout, or a "
+        "GPU below sm_80. Math then builds the whole score matrix."
     ),
     remedies=(
         Remedy(
             id="fused-attention-shapes",
             kind="in-process",
             automatic=True,
-            how="inputs and masks of four dimensions, the last contiguous",
+            how="inputs and masks of four dimensions, the last contiguous, values padded to the size of the queries",
         ),
         Remedy(
             id="expand-kv-heads",

@@ -68,7 +68,7 @@ RULE = Rule(
             id="fused-attention-shapes",
             kind="in-process",
             automatic=True,
-            how="inputs and masks of four dimensions, the last contiguous",
+            how="inputs and masks of four dimensions, the last contiguous, values padded to the size of the queries",
         ),
         Remedy(
             id="allow-more-kernels",

@@ -128,7 +128,7 @@ class Window:
         }
 
     def _calls(self) -> dict[str, int]:
-        """What the calls of scaled_dot_product_attention were given, told from shapes: mask present, GQA, causal."""
+        """What the calls of scaled_dot_product_attention were given, told from shapes: mask, GQA, causal, sizes."""
         kinds: dict[str, int] = {}
         for shapes, _, concrete in self.sample.operators.attention_calls:
             mask = "masked" if len(shapes) > 3 and shapes[3] else "no mask"
@@ -136,7 +136,8 @@ class Window:
             dropout = " dropout" if len(concrete) > 4 and concrete[4] not in (None, 0, 0.0) else ""
             rank = f" {len(shapes[0])}d" if len(shapes[0]) != 4 else ""
             grouped = len(shapes) > 1 and len(shapes[0]) == 4 == len(shapes[1]) and shapes[0][1] != shapes[1][1]
-            kind = f"{mask}{causal}{dropout}{' gqa' if grouped else ''}{rank}"
+            sizes = " sizes" if len(shapes) > 2 and shapes[0] and shapes[2] and shapes[0][-1] != shapes[2][-1] else ""
+            kind = f"{mask}{causal}{dropout}{' gqa' if grouped else ''}{sizes}{rank}"
             kinds[kind] = kinds.get(kind, 0) + 1
         return kinds
 
