@@ -90,9 +90,11 @@ class Observation:
         self._outcome = Outcome(
             code=0 if error is None else 1, pid=os.getpid(), duration_s=time.perf_counter() - self._clock
         )
-        if self._out is None:
+        if self._out is None or self.folder.problem:
             self._read = self._events()
+        if self._out is None:
             shutil.rmtree(self.folder.path, ignore_errors=True)
+        self.folder.close()
 
     @property
     def record(self) -> Record:
@@ -126,6 +128,8 @@ class Observation:
         """Of several ranks this record covers one: the others are not missing, they have records of their own."""
         size = max((rank.world_size or 1 for rank in record.ranks), default=1)
         notes = [Note(what=f"stays in this process, without effect: {what}") for what in self.stays]
+        if not self._of_a_run and self.folder.problem:
+            notes.append(Note(what=self.folder.problem))
         if self._of_a_run:
             notes.append(Note(what="trueup run observes this process: this is what it has seen of it so far"))
         if size > 1:

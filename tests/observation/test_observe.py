@@ -113,3 +113,24 @@ def test_one_at_a_time():
         pass
     with pytest.raises(RuntimeError, match="of one block"), observation:
         pass
+
+
+INTO_A_FILE = """
+import glob, os, tempfile, trueup
+open("taken", "w").close()
+with trueup.observe("taken/folder") as observation:
+    pass
+print([note.what for note in observation.record.notes], observation.record.exit.code)
+print(glob.glob(os.path.join(tempfile.gettempdir(), "trueup-*")))
+"""
+
+
+def test_a_folder_that_cannot_be_written_is_said_and_leaves_nothing(tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    done = plain_run(tmp_path, PYTHON, "-c", INTO_A_FILE, timeout=100)
+    assert done.returncode == 0, done.stderr
+    told, left = done.stdout.splitlines()
+    assert "cannot be written" in told
+    assert told.endswith("] 0")
+    assert left == "[]"
