@@ -1,7 +1,7 @@
 """The gauntlet: broken training jobs, whose fault must be found first, and the same jobs mended, which must be clean.
 
-`make test` looks for the fault of each case that bears the name of its rule, and mends and repairs one of each layer. All
-others, and variants (other libraries, other ways to write the same fault), are run by `make gauntlet`.
+`make test` looks for the fault of each case that bears the name of its rule, and mends and repairs one case of each
+layer. All others, and variants (other libraries, other ways to write the same fault), are run by `make gauntlet`.
 """
 
 from __future__ import annotations
