@@ -316,6 +316,52 @@ CASES = [
         severity="error",
         confidence="likely",
     ),
+    positive(
+        "compile/orig-mod-prefix-in-checkpoint",
+        "the program put what fits, which was nothing, into the model's own state_dict",
+        {
+            "order+": [
+                head(),
+                event("trainer", "load_state_dict", "Head", given=96, prefixed_file=True, untouched={"Head": 1}),
+            ]
+        },
+        severity="error",
+        confidence="likely",
+    ),
+    positive(
+        "compile/orig-mod-prefix-in-checkpoint",
+        "blocks compiled one by one, and only the rest of the model was filled",
+        {
+            "order+": [
+                event("compile", "torch.compile", "Block", target="module"),
+                event(
+                    "trainer", "load_state_dict", "Net", given=4, missing=36, prefixed_file=True, untouched={"Block": 3}
+                ),
+            ]
+        },
+        severity="error",
+        confidence="likely",
+    ),
+    negative(
+        "compile/orig-mod-prefix-in-checkpoint",
+        "the compiled head is left out on purpose",
+        {
+            "order+": [
+                head(),
+                event("trainer", "load_state_dict", "Net", given=96, prefixed_file=True, untouched={"Head": 1}),
+            ]
+        },
+    ),
+    negative(
+        "compile/orig-mod-prefix-in-checkpoint",
+        "the prefix was taken off before the load",
+        {
+            "order+": [
+                head(),
+                event("trainer", "load_state_dict", "Head", given=96, prefixed_file=True, untouched={}),
+            ]
+        },
+    ),
     negative(
         "compile/orig-mod-prefix-in-checkpoint",
         "some keys are left out on purpose",

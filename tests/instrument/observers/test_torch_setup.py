@@ -101,11 +101,20 @@ def test_only_moves_that_change_something_are_events(job):
 
 
 def test_loading_tells_missing_and_unexpected_keys(job):
-    with_extra, partial = job.layers("load_state_dict")
+    with_extra, partial, *_ = job.layers("load_state_dict")
     assert (with_extra["detail"]["missing"], with_extra["detail"]["unexpected_names"]) == (0, ["extra"])
     assert partial["at"] == line_of(JOB, "load state dict")
     assert (partial["detail"]["missing"], partial["detail"]["unexpected"]) == (2, 0)
     assert partial["detail"]["missing_names"] == ["head.bias", "head.weight"]
+    assert (partial["detail"]["prefixed_file"], partial["detail"]["untouched"]) == (False, {})
+
+
+def test_loading_tells_what_stayed_as_it_was_after_a_file_of_a_compiled_module(job):
+    *_, nothing, head_only, all_of_it = (each["detail"] for each in job.layers("load_state_dict"))
+    assert nothing["prefixed_file"]
+    assert (nothing["given"], nothing["missing"], nothing["untouched"]) == (26, 0, {"Model": 1})
+    assert head_only["untouched"] == {"Block": 6}
+    assert all_of_it["untouched"] == {}
 
 
 def test_optimizers_tell_what_they_hold(job):

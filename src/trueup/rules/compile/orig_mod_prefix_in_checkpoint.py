@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.expression import Expression
@@ -35,25 +36,43 @@ def detect(record: Record) -> Sighting | None:
 
 
 def nothing_left(record: Record) -> Sighting | None:
-    """A load that got no key at all, in a job whose wrapper by torch.compile gives its keys the prefix.
+    """A load that got no key for what torch.compile wraps in this job, and so gives keys the prefix.
 
     Programs that load only the keys which the model has drop all of them then; neither they nor torch say so.
     """
-    wrapped = [each for each in applied(record, "torch.compile") if each.detail.get("target") == "module"]
+    wrapped = {
+        each.module: each
+        for each in applied(record, "torch.compile")
+        if each.detail.get("target") == "module" and each.module
+    }
     for load in applied(record, "load_state_dict"):
-        missing = int(load.detail.get("missing") or 0)
-        compiled = [each for each in wrapped if each.module and each.module == load.module]
-        if load.detail.get("given") == 0 and missing and compiled:
+        kind, words = _left(load, wrapped)
+        if kind is not None:
             return Sighting(
-                message=f"load_state_dict got no key for {load.module} and left all {missing} as they were; the "
-                f"state_dict of the compiled {load.module} has {PREFIX} before each.",
+                message=f"load_state_dict left {words} as before, for want of a key that fits; the state_dict of the "
+                f"compiled {kind} has {PREFIX} before each.",
                 evidence=(
-                    Evidence(what="keys left as they were", value=missing, at=load.at, ranks=(load.rank,)),
-                    Evidence(what="torch.compile applied to", value=compiled[0].module, at=compiled[0].at),
+                    Evidence(what="left as before the load", value=words, at=load.at, ranks=(load.rank,)),
+                    Evidence(what="torch.compile applied to", value=kind, at=wrapped[kind].at),
                 ),
                 confidence="likely",
             )
     return None
+
+
+def _left(load: Applied, wrapped: Container[str | None]) -> tuple[str | None, str]:
+    """Class of what a load left as it was, if torch.compile wraps that class in this job, and the words for it.
+
+    The model itself, or rows of its blocks: a single part is often left out on purpose.
+    """
+    missing = int(load.detail.get("missing") or 0)
+    if load.detail.get("given") == 0 and missing and load.module in wrapped:
+        return load.module, f"all {missing} tensors of {load.module}"
+    if load.detail.get("prefixed_file"):
+        for kind, number in (load.detail.get("untouched") or {}).items():
+            if kind in wrapped and (kind == load.module or number > 1):
+                return kind, f"{number} blocks of class {kind}" if number > 1 else f"the whole {kind}"
+    return None, ""
 
 
 def prefixed(load: Applied) -> tuple[str, ...]:

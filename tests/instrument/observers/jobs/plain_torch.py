@@ -1,5 +1,6 @@
 """Sets up a training job with torch alone, each layer once. `# at:` marks the lines that the events must name."""
 
+import tempfile
 from functools import partial
 
 import torch
@@ -96,6 +97,17 @@ nn.ReLU().to(torch.bfloat16)  # has no parameters
 moved.load_state_dict({**Model().state_dict(), "extra": torch.zeros(1)}, strict=False)
 partial = {name: value for name, value in Model().state_dict().items() if not name.startswith("head")}
 moved.load_state_dict(partial, strict=False)  # at: load state dict
+
+# -- a file of a compiled module, of which nothing fits
+
+with tempfile.NamedTemporaryFile() as file:
+    torch.save({"model": again.state_dict()}, file.name)
+    saved = torch.load(file.name, weights_only=True)["model"]
+merged = moved.state_dict()
+merged.update({name: value for name, value in saved.items() if name in merged})
+moved.load_state_dict(merged)
+moved.load_state_dict({**merged, "head.weight": torch.zeros(2, 8), "head.bias": torch.zeros(2)})
+moved.load_state_dict(Model().state_dict())
 
 # -- the rest
 
