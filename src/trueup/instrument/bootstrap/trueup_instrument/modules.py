@@ -1,8 +1,8 @@
 """The models of this process: found among the live objects, with their blocks.
 
 A block is one of a row of equal modules: the members of a ModuleList, ModuleDict or Sequential that share a class and
-hold parameters; a list in a list is no block, its members are. Wrappers (FSDP1, DDP, activation checkpoint,
-torch.compile) are looked through.
+hold parameters; a list in a list is no block, its members are, and so is a stage, a Sequential of equal blocks.
+Wrappers (FSDP1, DDP, activation checkpoint, torch.compile) are looked through.
 """
 
 from __future__ import annotations
@@ -99,9 +99,20 @@ def _row(module: Any) -> set[int]:
         return set()
     rows: dict[str, list[int]] = {}
     for child in module._modules.values():
-        if child is not None and _is_composed(child) and not is_container(child):
+        if child is not None and _is_composed(child) and not is_container(child) and not is_stage(child):
             rows.setdefault(class_name(child), []).append(id(child))
     return {key for row in rows.values() if len(row) > 1 for key in row}
+
+
+def is_stage(module: Any) -> bool:
+    """A Sequential of modules of one class and nothing else, two at least alike within: what it holds are blocks."""
+    inner = bare(module)
+    if not isinstance(inner, sys.modules["torch"].nn.Sequential):
+        return False
+    members = [child for child in inner._modules.values() if child is not None]
+    if len(_row(inner)) != len(members):
+        return False
+    return len({tuple(name for name, _ in bare(member).named_parameters()) for member in members}) < len(members)
 
 
 def _is_list(module: Any) -> bool:

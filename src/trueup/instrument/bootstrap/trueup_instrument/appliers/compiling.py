@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from trueup_instrument import modules
 from trueup_instrument.appliers.replacing import replace
 
 TYPE_CHECKING = False
@@ -43,7 +44,10 @@ def compile_in_place(module: Any, options: dict[str, Any]) -> None:
 
 
 def repeated_blocks(model: Any) -> list[Any]:
-    """The members of the lists of modules in which one class comes more than once; those within a block left out."""
+    """The members of the lists of modules in which one class comes more than once; those within a block left out.
+
+    Of a list of stages, Sequentials of equal blocks, it is the blocks.
+    """
     lists = (sys.modules["torch"].nn.ModuleList, sys.modules["torch"].nn.Sequential)
     found: list[Any] = []
     inside: set[int] = set()
@@ -52,7 +56,7 @@ def repeated_blocks(model: Any) -> list[Any]:
             continue
         kinds = [type(child) for child in module]
         for child in module:
-            if kinds.count(type(child)) > 1 and any(True for _ in child.children()):
+            if kinds.count(type(child)) > 1 and any(True for _ in child.children()) and not modules.is_stage(child):
                 found.append(child)
                 inside.update(id(inner) for inner in child.modules())
     return found
