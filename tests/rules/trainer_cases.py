@@ -100,6 +100,52 @@ CASES = [
         severity="note",
         confidence="possible",
     ),
+    positive(
+        "trainer/compile-flag-without-effect",
+        "a switch out of a configuration file, under which a helper is compiled",
+        {
+            "order": [
+                *WITHOUT_COMPILE,
+                event("compile", "torch.compile", "logprobs", target="function", by=None, switch="cfg.model.compile"),
+            ],
+            "requested": {"compile": {"module": "logprobs"}},
+            "actual": {"compile": UNCOMPILED | {"frames": 1, "graphs": 1}},
+        },
+        confidence="likely",
+    ),
+    *(
+        positive(
+            "trainer/compile-flag-without-effect",
+            f"an override of the configuration, {option}",
+            {
+                "command": ["python", "train.py", "data.batch=4", option],
+                "order": [*WITHOUT_COMPILE, event("compile", "torch.compile", "huber", target="function", by=None)],
+                "requested": {"compile": {"module": "huber"}},
+                "actual": {"compile": UNCOMPILED | {"frames": 1, "graphs": 1}},
+            },
+            confidence="likely",
+        )
+        for option in ("model.compile=true", "+trainer.use_torch_compile=True", "--compile.enable")
+    ),
+    *(
+        negative(
+            "trainer/compile-flag-without-effect",
+            f"an override that does not ask for it, {option}",
+            {
+                "command": ["python", "train.py", option],
+                "order": WITHOUT_COMPILE,
+                "requested": {"compile": {}},
+                "actual": {"compile": UNCOMPILED},
+            },
+        )
+        for option in (
+            "model.compile=false",
+            "model.no_compile=true",
+            "loss.compile=true",
+            "--compile.enable=false",
+            "compile.backend=eager",
+        )
+    ),
     negative(
         "trainer/compile-flag-without-effect",
         "an option that switches compilation off",

@@ -10,12 +10,16 @@ from trueup.rules.facts import applied, asked, listed, places, switched
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Applied, Record
 
+OFF = r"(?:false|0|no|none|off)\b"
 OPTION = re.compile(
-    r"(?<=\s)-{1,2}(?=[a-z])(?!no[-_]|skip|disable|without)[\w.-]*compile(?:[-_]model)?(?![\w-])"
+    r"(?<=\s)-{1,2}(?=[a-z])(?!no[-_]|skip|disable|without)[\w.-]*compile(?:[-_]model)?(?:\.enabled?)?(?![\w-])"
     r"(?:[= ](?:true|1|yes|on)\b)?"
-    r"(?![= ](?:false|0|no|none|off)\b)",
+    rf"(?![= ]{OFF}|\.enabled?\b)"
+    r"|(?<=\s)\+{0,2}(?!\S*(?:loss|optim|objective|criterion|metric|data|attention|kernel|reward)[\w.]*=)"
+    r"(?:[a-z]\w*\.)*(?:(?:use|enable|do|with|torch)_)*compile(?:_model)?(?:\.enabled?)?=(?:true|1|yes|on)\b",
     re.IGNORECASE,
 )
+"""`--compile`, `--use-torch-compile=true`, `--compile.enable`, and overrides of a configuration: `model.compile=1`."""
 
 
 def detect(record: Record) -> Sighting | None:
@@ -26,8 +30,9 @@ def detect(record: Record) -> Sighting | None:
     compile = record.actual.compile
     if compile_calls(record) and (compile.frames or not flags):
         return None  # the model was handed to torch.compile; what became of it is another class
+    switches = tuple(dict.fromkeys(str(call.detail["switch"]) for call in helpers if call.detail.get("switch")))
     only = f"only {listed(call.module or 'a function' for call in helpers)}" if helpers else ""
-    asking = listed((*flags, *options))
+    asking = listed((*flags, *options, *switches))
     return Sighting(
         message=f"{asking} asks for compilation, and no part of the model was compiled{f', {only}' if only else ''}."
         if asking
@@ -35,17 +40,18 @@ def detect(record: Record) -> Sighting | None:
         evidence=(
             *(Evidence(what=f"setting {name}", value=str(asked(record, "compile", name))) for name in flags),
             *(Evidence(what="option of the command", value=option) for option in options),
+            *(Evidence(what="condition under which the helper is compiled", value=switch) for switch in switches),
             Evidence(what="frames that Dynamo started to compile", value=compile.frames),
             *coverage(compile),
             *places(helpers[:2]),
         ),
-        confidence="established" if flags else "likely" if options else "possible",
+        confidence="established" if flags else "likely" if options or switches else "possible",
         severity=None if asking else "note",
     )
 
 
 def options_on(record: Record) -> tuple[str, ...]:
-    """Options of the job's command line that ask for compilation: `--compile`, `--use-torch-compile=true`."""
+    """Options and overrides on the job's command line that ask for compilation."""
     return tuple(dict.fromkeys(match[0].strip() for match in OPTION.finditer(" ".join(record.command))))
 
 
