@@ -48,6 +48,11 @@ def test_a_symptom_is_dropped_when_its_cause_is_known():
     assert names(made("compile/symptom", residual=True)) == ["compile/symptom"]
 
 
+def test_a_symptom_or_cost_stands_behind_what_is_less_certain_and_later_in_the_stack():
+    cost = made("compile/cost", severity="note", residual=True)
+    assert names(cost, made("trainer/fault", severity="note", confidence="likely")) == ["trainer/fault", "compile/cost"]
+
+
 def test_another_class_that_follows_is_put_behind_and_says_from_what():
     effect = made("attention/effect", severity="error")
     cause = made("compile/cause", severity="error", explains=("attention/effect",))

@@ -90,7 +90,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     explains: tuple[str, ...] = ()
     """Ids of rules whose findings follow from a finding of this one."""
     residual: bool = False
-    """True for a rule that names a symptom only; its finding is dropped when another one explains it."""
+    """True for a rule that names a symptom or a cost only: its finding stands behind others of its severity, and is
+    dropped when another one explains it."""
     from_record: Callable[[Record], Sighting | None] | None = None
     log: tuple[LogText, ...] = ()
     """What it prints, as data; enough for most classes."""

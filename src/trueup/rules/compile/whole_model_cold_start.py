@@ -51,5 +51,6 @@ RULE = Rule(
         ),
     ),
     caution="No fault where compiling is a small share of the run, or where fusion across blocks measures faster.",
+    residual=True,
     from_record=detect,
 )
