@@ -45,6 +45,21 @@ def exchange(**what):
 
 REDUCED = exchange(reducing_backwards=1, wrapper_forwards=1, elements=1000, collectives={"all_reduce": 1})
 UNREDUCED = "sharding/gradients-not-reduced"
+CAPTURED = "compile/compiled-autograd-with-fsdp"
+
+
+def captured(*exchanges, by=event("compile", "compiled_autograd", by=None)):  # noqa: B008
+    """The healthy job with compiled autograd, whose sampled steps were like these."""
+    return {
+        "order+": [by],
+        "actual": {
+            "sharding": {
+                "collectives": {},
+                "reducing_backwards": exchanges[-1]["reducing_backwards"],
+                "exchanges": [{"step": 2 + 3 * index, **each} for index, each in enumerate(exchanges)],
+            }
+        },
+    }
 
 
 def sharding(**changes):
@@ -52,6 +67,28 @@ def sharding(**changes):
 
 
 CASES = [
+    positive(
+        CAPTURED,
+        "no gradient is reduced",
+        captured(exchange(), exchange()),
+        severity="error",
+        confidence="likely",
+        also=(f"error {UNREDUCED}",),
+    ),
+    positive(
+        CAPTURED,
+        "by configuration",
+        captured(exchange(), by=event("compile", "dynamo.config", compiled_autograd=True)),
+        severity="error",
+        confidence="likely",
+        also=(f"error {UNREDUCED}",),
+    ),
+    negative(CAPTURED, "gradients are reduced", captured(exchange(reducing_backwards=1, elements=1000))),
+    negative(
+        CAPTURED,
+        "DDP, which has a reducer for it",
+        replicated(exchange(wrapper_forwards=1), order=[event("compile", "compiled_autograd")]),
+    ),
     positive(
         "sharding/fsdp-plugin-ignored-on-cpu",
         "two gloo ranks run DDP",

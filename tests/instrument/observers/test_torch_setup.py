@@ -40,8 +40,9 @@ def test_compile_in_place_is_one_event_a_block_and_no_event_of_the_torch_compile
     assert not any(event["at"] == line_of(JOB, "per block") for event in job.layers("torch.compile"))
 
 
-def test_stock_torch_classes_are_told(job):
+def test_classes_with_a_forward_of_torch_are_told(job):
     assert job.layer("Module.compile", "TransformerEncoderLayer")["detail"]["builtin"] is True
+    assert job.layer("Module.compile", "Stack")["detail"]["builtin"] is True
     assert job.layer("torch.compile", "Linear")["detail"]["builtin"] is True
     assert job.layers("Module.compile", "Block")[0]["detail"]["builtin"] is False
 
@@ -128,6 +129,11 @@ def test_optimizers_tell_what_they_hold(job):
 def test_scaler_and_stance_are_told(job):
     assert job.layer("GradScaler")["detail"]["enabled"] is False
     assert [event["detail"]["stance"] for event in job.layers("set_stance")] == ["eager_on_recompile", "default"]
+
+
+def test_compiled_autograd_is_told_once(job):
+    (event,) = job.layers("compiled_autograd")
+    assert event["at"] == line_of(JOB, "compiled autograd")
 
 
 def test_the_torch_build_is_told(job):

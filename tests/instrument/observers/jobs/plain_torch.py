@@ -34,6 +34,10 @@ class Model(nn.Module):
         return self.head(x)
 
 
+class Stack(nn.Sequential):
+    """Of our own, with the forward of torch."""
+
+
 class Mixture(nn.Module):
     """A block whose experts are no blocks."""
 
@@ -56,6 +60,7 @@ per_block = Model()
 for block in per_block.blocks:
     block.compile(backend="eager")  # at: per block
 nn.TransformerEncoderLayer(8, 2).compile(backend="eager")
+Stack(nn.Linear(8, 8)).compile(backend="eager")
 
 
 @torch.compile(backend="eager", fullgraph=True)  # at: decorator with arguments
@@ -115,6 +120,11 @@ torch.optim.SGD([nn.Parameter(torch.ones(3))], lr=torch.tensor(0.1))
 torch.amp.GradScaler("cpu", enabled=False)
 torch.compiler.set_stance("eager_on_recompile")
 torch.compiler.set_stance("default")
+from torch._dynamo import compiled_autograd  # noqa: E402
+
+for _ in range(2):
+    with compiled_autograd._enable(torch.compile(backend="eager")):  # at: compiled autograd
+        pass
 loss = model(torch.ones(2, 8)).sum()
 loss.backward()
 print("loss", loss.item())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 
-from trueup_instrument import dynamo, modules, patching
+from trueup_instrument import conditions, dynamo, modules, patching
 from trueup_instrument.announcements import Announcements, calling_library, spoken
 from trueup_instrument.wrappers import compiled_parts, wrappers_inside
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 NAME = "compile_setup"
 GROUP = "compile"
+CAPTURED = "compiled_autograd"
 REGIONAL = ("compile_regions", "compile_regions_fsdp2", "compile_regions_deepspeed")
 
 
@@ -25,6 +26,7 @@ def attach(session: Session) -> None:
     names: list[str] = []
     session.imports.after("torch", session.guarded(NAME, lambda torch: _torch(session, say, names, torch)))
     session.after_torch(NAME, "torch._dynamo.eval_frame", dynamo.hide_own_code)
+    session.after_torch(NAME, "torch._dynamo.compiled_autograd", lambda module: _backward(session, say, module))
     session.after_torch(NAME, "accelerate.utils.other", lambda module: _accelerate(session, say, names, module))
 
 
@@ -53,6 +55,18 @@ def _torch(session: Session, say: Announcements, names: list[str], torch: Module
     patching.around(session, NAME, torch.compiler, "set_stance", after=stance)
 
 
+def _backward(session: Session, say: Announcements, module: ModuleType) -> None:
+    """A context that programs enter at each step, and Dynamo itself where its configuration asks for it: told once."""
+    told: list[str] = []
+
+    def entered(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not told:
+            told.append(CAPTURED)
+            say.layer("compile", CAPTURED, None, by=calling_library())
+
+    patching.around(session, NAME, module, "_enable", before=entered)
+
+
 def _accelerate(session: Session, say: Announcements, names: list[str], module: ModuleType) -> None:
     """They compile block after block: one event with their number."""
 
@@ -79,6 +93,8 @@ def _tell(
     detail = {"target": kind, "by": library, **_options(options)}
     if module is not None:
         detail.update(_about(module))
+    elif kind == "function" and library is None and (switch := conditions.compile_switch()) is not None:
+        detail["switch"] = switch
     say.layer("compile", event, name, **detail)
 
 
@@ -100,7 +116,7 @@ def _about(module: Any) -> dict[str, Any]:
     blocks = sum("expert" not in name.lower() for name, _ in modules.blocks_of(module))  # experts are parts of a block
     return {
         "class": modules.class_name(module),
-        "builtin": (type(inner).__module__ or "").startswith("torch.nn."),
+        "builtin": str(getattr(type(inner).forward, "__module__", "")).startswith("torch.nn."),
         "blocks_inside": blocks,
         "whole_model": blocks > 0,
         "around": wrappers_inside(module),
