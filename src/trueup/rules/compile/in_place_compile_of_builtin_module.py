@@ -39,8 +39,8 @@ RULE = Rule(
     severity="warning",
     silent="The call returns, the module runs eager, and there is no message.",
     cause=(
-        "Dynamo skips frames of torch's own module files when they are outermost, and module.compile() "
-        "makes exactly such a frame the entry."
+        "Dynamo skips frames of torch's own module files when they are outermost, and module.compile() of such "
+        "a class, or of a subclass that inherits its forward, makes exactly such a frame the entry."
     ),
     remedies=(
         Remedy(
