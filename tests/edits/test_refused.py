@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from trueup.edits.job import Job
 from trueup.edits.recipe import edits_for, with_edits
@@ -112,6 +113,25 @@ def test_a_link_out_of_the_folder_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "job" / "train.py").unlink()
     (tmp_path / "job" / "train.py").symlink_to(tmp_path / "outside.py")
     assert edits_for("ddp-find-unused-parameters", FINDING, found) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "call"),
+    [
+        (("c10::BFloat16", "float", "float"), "sdpa(q, k.to(q.dtype), v.to(q.dtype))"),
+        (("float", "c10::Half", "c10::Half"), "sdpa(q.to(v.dtype), k, v)"),
+        (("float", "float", "c10::BFloat16"), "sdpa(q.to(v.dtype), k.to(v.dtype), v)"),
+        (("float", "c10::BFloat16", "float"), "sdpa(q.to(k.dtype), k, v.to(k.dtype))"),
+    ],
+)
+def test_attention_inputs_take_the_half_type_that_the_exception_names(
+    dtypes: tuple[str, ...], call: str, tmp_path: Path
+):
+    code = "from torch.nn.functional import scaled_dot_product_attention as sdpa\n\ny = sdpa(q, k, v)\n"
+    said = "but got query.dtype: {} key.dtype: {} and value.dtype: {} instead.".format(*dtypes)
+    finding = structs.replace(FINDING, evidence=(Evidence(what="uncaught exception", value=said),))
+    edits, _ = edits_for("cast-attention-input", finding, job(tmp_path, train=code))
+    assert f"+y = {call}\n" in edits[0].diff
 
 
 def test_files_that_the_script_imports_are_edited(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from trueup.edits.calls import argument, is_open, with_keyword
 from trueup.edits.draft import Draft, assigned, is_place, last_name, literal
 from trueup.edits.python_source import Source, Statement
 from trueup.edits.values import Site, put, sites_with
+from trueup.schema.finding import Finding
 
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
 SWITCHES = {"flash": "enable_flash_sdp", "mem_efficient": "enable_mem_efficient_sdp", "math": "enable_math_sdp"}
@@ -17,6 +18,10 @@ SWITCHES = {"flash": "enable_flash_sdp", "mem_efficient": "enable_mem_efficient_
 LOADING = ("from_pretrained", "from_config", "_from_config")
 BATCH = frozenset({"input_ids", "inputs_embeds", "labels", "attention_mask", "position_ids"})
 """Arguments by which the call of a language model is known."""
+DTYPES = re.compile(r"query\.dtype: (\S+) key\.dtype: (\S+) and value\.dtype: (\S+)")
+HALF = re.compile(r"half|bfloat16", re.IGNORECASE)
+VALUE_FIRST = (2, 0, 1)
+"""Places of value, query and key in a call of attention."""
 IN_TEXT = re.compile(r"(\"attn_implementation\"\s*:\s*\")(?!sdpa\")(\w+)(\")")
 
 
@@ -106,19 +111,30 @@ def no_output_attentions(draft: Draft) -> bool:
 
 
 def cast_attention_input(draft: Draft) -> bool:
-    """Query and key in the dtype of the value, at the one call of the job."""
+    """Query, key and value in the half type that one of them has, at the one call of the job."""
     calls = [(source, call) for source in draft.job.sources() for call in source.calls_of(SDPA)]
     if len(calls) != 1:
         return False
     source, call = calls[0]
-    first = [arg.value for arg in call.args[:3] if arg.keyword is None and not arg.star]
-    if len(first) != 3 or not all(is_place(each) for each in first):
+    given = [arg.value for arg in call.args[:3] if arg.keyword is None and not arg.star]
+    if len(given) != 3 or not all(is_place(each) for each in given):
         return False
-    value = source.code(first[2])
-    for each in first[:2]:
-        cast = cst.parse_expression(f"{source.code(each)}.to({value}.dtype)")
-        draft.of(source).put(each, cast)
+    dtypes = _dtypes_told(draft.finding)
+    model = next((place for place in VALUE_FIRST if HALF.search(dtypes[place])), VALUE_FIRST[0])
+    dtype = f"{source.code(given[model])}.dtype"
+    for place, each in enumerate(given):
+        if place != model and dtypes[place] != dtypes[model]:
+            draft.of(source).put(each, cst.parse_expression(f"{source.code(each)}.to({dtype})"))
     return True
+
+
+def _dtypes_told(finding: Finding) -> tuple[str, ...]:
+    """Dtypes of query, key and value in the words of the exception; those of a rotary embedding where it is mute."""
+    for evidence in finding.evidence:
+        told = DTYPES.search(str(evidence.value))
+        if told is not None:
+            return told.groups()
+    return ("float", "float", "half")
 
 
 def _is_of_training(site: Site) -> bool:

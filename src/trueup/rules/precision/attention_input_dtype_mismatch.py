@@ -83,14 +83,14 @@ RULE = Rule(
     silent="",
     cause=(
         "One producer of an attention input leaves the compute dtype: a rotary embedding in float32, adapters "
-        "in float32 on some projections only, a cache or mask made before the cast."
+        "in float32 on some projections only, a learned prefix, a cache or mask made before the cast."
     ),
     remedies=(
         Remedy(
             id="cast-attention-input",
             kind="in-process",
             automatic=True,
-            how="query, key and mask .to(value.dtype) in front of the attention call",
+            how="query, key, value and mask .to(the half type among them) in front of the attention call",
         ),
         Remedy(
             id="cast-at-producer",
