@@ -6,6 +6,9 @@ from healthy_record import failed
 from rule_case import negative, positive
 
 CLOSED = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:65247."
+TIMED_OUT = (
+    "RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 12000ms for recv operation to complete"
+)
 BACKWARD = """Process 16491: python3 -u train.py
 Python v3.11.7 (python3.11)
 
@@ -42,6 +45,14 @@ def ended(rank: int, reason: str, steps: int = 9, **rest: Any) -> dict[str, Any]
 def hung(*stacks: str) -> dict[str, Any]:
     ranks = [ended(number, "timeout", stack=stack) for number, stack in enumerate(stacks)]
     return {"exit": {"code": 124, "reason": "timeout"}, "ranks": ranks}
+
+
+def died(*errors: str) -> dict[str, Any]:
+    """Each rank raised its error."""
+    return {
+        "exit": {"code": 1, "reason": errors[0]},
+        "ranks": [ended(rank, "exception", error=error) for rank, error in enumerate(errors)],
+    }
 
 
 CASES = [
@@ -82,4 +93,21 @@ CASES = [
         confidence="likely",
     ),
     negative("launcher/collective-desync", "all at one line: no other rank is to blame", hung(BACKWARD, BACKWARD)),
+    positive(
+        "launcher/collective-desync",
+        "both timed out: a barrier after the loop against a backward pass within it",
+        died(f"{TIMED_OUT}\nat train.py:58", f"{TIMED_OUT}\nat train.py:44"),
+        severity="error",
+        confidence="likely",
+    ),
+    negative(
+        "launcher/collective-desync",
+        "both timed out at one line",
+        died(f"{TIMED_OUT}\nat train.py:44", f"{TIMED_OUT}\nat train.py:44"),
+    ),
+    negative(
+        "launcher/collective-desync",
+        "one timed out, and the other came too late, to where the first was gone",
+        died(f"{TIMED_OUT}\nat train.py:44", f"{CLOSED}\nat train.py:30"),
+    ),
 ]

@@ -19,6 +19,9 @@ WAITS = re.compile(
 """Functions of torch in which a rank waits for others; a backward pass that does not end waits for a reduction."""
 DEEP = 4
 """Innermost frames among which the waiting call is looked for."""
+TIMED_OUT = re.compile(r"Timed out waiting \d+\s?ms for (?:recv|send) operation")
+"""What a rank prints that waited as long as it may, its partners still being there."""
+_RAISED_AT = re.compile(r"^at (?P<place>\S+:\d+)$", re.M)
 _SPY = re.compile(r"^\s+(?P<function>.+) \((?P<file>[^()]+):(?P<line>\d+)\)\s*$")
 _HANDLER = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>\S+)\s*$')
 _THREAD = re.compile(r"^(?:Current )?[Tt]hread .*$", re.M)
@@ -47,12 +50,18 @@ def elsewhere(record: Record) -> tuple[Rank, ...]:
     )
 
 
+def timed_out(record: Record) -> tuple[Rank, ...]:
+    """Ranks that died of the timeout of a collective in which they stood."""
+    return tuple(rank for rank in record.ranks if rank.error and TIMED_OUT.search(rank.error))
+
+
 def place(rank: Rank) -> str | None:
-    """The innermost line of the user's code in the stack of a rank, `train.py:29`."""
+    """The innermost line of the user's code in the stack of a rank, or else where its error rose, `train.py:29`."""
     for frame in main_thread(rank.stack or ""):
         if not _of_torch(frame) and "trueup_instrument/" not in frame.file:
             return f"{frame.file}:{frame.line}"
-    return None
+    raised = _RAISED_AT.search(rank.error or "")
+    return raised["place"] if raised else None
 
 
 def main_thread(stack: str) -> list[Frame]:

@@ -6,21 +6,26 @@ from collections import defaultdict
 
 from trueup.rules.collective_logs import Waiting, desync, in_words, waiting
 from trueup.rules.definition import LogText, Rule, Sighting
-from trueup.rules.rank_ends import place
+from trueup.rules.rank_ends import place, timed_out
 from trueup.rules.rank_ends import waiting as waiting_ranks
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
-from trueup.schema.record import Record
+from trueup.schema.record import Rank, Record
 
 
 def detect(record: Record) -> Sighting | None:
-    """The run was ended while all ranks stood in collectives, at different lines."""
-    left = [rank for rank in waiting_ranks(record) if rank.exit.reason == "timeout"]
+    """All ranks stood in collectives, at different lines, when the run was ended or their timeouts ended them."""
+    stood = tuple(rank for rank in waiting_ranks(record) if rank.exit.reason == "timeout")
+    return apart(record, stood, "when the run was ended") or apart(record, timed_out(record), "until they timed out")
+
+
+def apart(record: Record, left: tuple[Rank, ...], until: str) -> Sighting | None:
     places = {place(rank) for rank in left}
     if len(left) < 2 or len(left) < len(record.ranks) or len(places) < 2 or None in places:
         return None
     return Sighting(
-        message=f"All {len(left)} ranks waited in collectives when the run was ended, at {len(places)} places.",
+        message=f"All {len(left)} ranks waited in collectives {until}, at {len(places)} places: one of them took "
+        "another path, or left the loop before the others.",
         evidence=tuple(Evidence(what="waited at", at=place(rank), ranks=(rank.rank,)) for rank in left[:4]),
         confidence="likely",
     )
