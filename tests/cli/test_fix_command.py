@@ -26,3 +26,11 @@ def test_a_job_without_findings_has_no_copies_and_installs_nothing(tmp_path: Pat
     assert "installing" not in told.err
     assert not (tmp_path / "copies").exists()
     assert (tmp_path / "train.py").read_text() == "print('trained')\n"
+
+
+def test_a_job_that_is_not_observed_is_not_called_well(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["fix", "--quiet", "--", sys.executable, "-S", "-c", "pass"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "trueup fix: nothing observed" in told
+    assert "Python was started with -S" in told

@@ -141,3 +141,13 @@ def test_fix_overwrites_no_variant_of_another(tmp_path, capsys):
     assert main(["fix", "--variant", str(file), "--", "true"]) == 2
     assert "choose another file with --variant" in capsys.readouterr().err
     assert file.read_text() == '[environment]\nMINE = "1"\n'
+
+
+@pytest.mark.parametrize("command", ["run", "fix", "verify"])
+def test_a_working_folder_that_is_gone_is_said(tmp_path, monkeypatch, capsys, command):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert main([command, "--", sys.executable, "-c", "pass"]) == 3
+    assert "the working folder is not there any more" in capsys.readouterr().err

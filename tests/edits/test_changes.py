@@ -89,3 +89,33 @@ def test_copies_are_written_beside_the_files_and_what_contradicts_is_told(tmp_pa
     assert (folder / "train.py").read_text() == TEXT
     assert len(left) == 1
     assert left[0].startswith("drei ")
+
+
+@pytest.mark.parametrize("kind", ["text", "link", "bytes", "folder"])
+def test_what_is_there_under_the_name_of_a_copy_stays(tmp_path: Path, kind: str) -> None:
+    folder, copies = tmp_path / "job", tmp_path / "copies"
+    folder.mkdir()
+    copies.mkdir()
+    (folder / "train.py").write_text(TEXT)
+    (tmp_path / "elsewhere").write_text("mine")
+    there = copies / "train.py"
+    {
+        "text": lambda: there.write_text("mine"),
+        "link": lambda: there.symlink_to(tmp_path / "elsewhere"),
+        "bytes": lambda: there.write_bytes(b"\xff"),
+        "folder": there.mkdir,
+    }[kind]()
+    step = Step(rule="compile/a", remedy="three", how="", edits=(changed(TEXT, TEXT.replace("line 3", "three")),))
+    files, left = write_copies([step], folder, copies)
+    assert files == ()
+    assert len(left) == 1
+    assert "holds something else" in left[0]
+    assert (tmp_path / "elsewhere").read_text() == "mine"
+    assert kind != "text" or there.read_text() == "mine"
+
+
+def test_the_same_copies_are_written_twice(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TEXT)
+    step = Step(rule="compile/a", remedy="three", how="", edits=(changed(TEXT, TEXT.replace("line 3", "three")),))
+    first = write_copies([step], tmp_path, tmp_path / "copies")
+    assert write_copies([step], tmp_path, tmp_path / "copies") == first == ((tmp_path / "copies" / "train.py",), ())

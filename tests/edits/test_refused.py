@@ -10,7 +10,7 @@ from msgspec import structs
 from trueup.edits.job import Job
 from trueup.edits.recipe import edits_for, with_edits
 from trueup.schema.finding import Evidence, Finding, Remedy
-from trueup.schema.fixing import Fixing, Step
+from trueup.schema.fixing import Dropped, Fixing, Step
 from trueup.schema.record import Actual, Applied, Blocks, Compile, Record
 
 FINDING = Finding(
@@ -168,3 +168,13 @@ def test_a_recipe_without_a_change_keeps_its_text(tmp_path: Path) -> None:
     step = Step(rule="sharding/any", remedy=remedy.id, how="say so")
     told = with_edits(Fixing(before=record, recipe=(step,)), tmp_path)
     assert told.recipe == (step,)
+
+
+@pytest.mark.parametrize("harmful", [False, True])
+def test_what_broke_the_job_is_not_written(tmp_path: Path, harmful: bool) -> None:
+    made = job(tmp_path, train="config = LlamaConfig(use_cache=True)\n")
+    record = structs.replace(made.record, findings=(FINDING,))
+    step = Step(rule=FINDING.rule, remedy="disable-kv-cache", how="say so")
+    dropped = Dropped(remedy=step.remedy, rule=step.rule, why="with it the job fails", harmful=harmful)
+    told = with_edits(Fixing(before=record, recipe=(step,), dropped=(dropped,)), made.folder)
+    assert bool(told.recipe[0].edits) is not harmful

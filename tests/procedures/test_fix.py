@@ -97,6 +97,7 @@ def test_a_remedy_that_changes_the_results_is_dropped_after_a_control_run() -> N
     assert made == [(), ("disable-kv-cache",), ()]
     assert fixing.applied == ()
     assert "computes something else" in fixing.dropped[0].why
+    assert fixing.dropped[0].harmful
     assert fixing.recipe[0].automatic is False
 
 
@@ -168,6 +169,7 @@ def test_a_remedy_with_which_the_job_fails_is_dropped() -> None:
     fixing = fix(runs_of(job)[0])
     assert fixing.applied == ()
     assert fixing.dropped[0].why == "with it the job fails (ValueError)"
+    assert fixing.dropped[0].harmful
 
 
 def test_a_job_that_fails_is_repaired() -> None:
@@ -199,6 +201,7 @@ def test_a_remedy_without_which_its_finding_is_gone_as_well_is_left_out() -> Non
     fixing = fix(runs_of(job)[0])
     assert [each.remedy for each in fixing.applied] == [KV_OFF]
     assert [(each.remedy, each.why) for each in fixing.dropped] == [(LIMIT, "the finding is gone without it, too")]
+    assert not fixing.dropped[0].harmful
 
 
 def test_of_two_remedies_that_cure_the_faster_one_is_kept() -> None:

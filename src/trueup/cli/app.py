@@ -73,6 +73,9 @@ def _usage(error: click.UsageError) -> int:
 
 def own_failure(error: BaseException) -> int:
     """Say that trueup, not the user's command, failed, and where."""
+    if isinstance(error, FileNotFoundError) and not _has_working_folder():
+        click.echo("trueup: the working folder is not there any more; change into one that is", err=True)
+        return OWN_FAILURE
     if isinstance(error, OSError) and error.filename is not None:
         click.echo(f"trueup: cannot use {error.filename}: {error.strerror}", err=True)
         return OWN_FAILURE
@@ -83,3 +86,10 @@ def own_failure(error: BaseException) -> int:
     click.echo(f"trueup: failed by its own fault: {type(error).__name__}: {error}{place}", err=True)
     click.echo(f"trueup: set {DEBUG}=1 to see the traceback", err=True)
     return OWN_FAILURE
+
+
+def _has_working_folder() -> bool:
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False

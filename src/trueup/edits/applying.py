@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -30,7 +31,8 @@ def apply(edits: Iterable[Edit], folder: Path, into: Path | None = None) -> tupl
 def write_copies(recipe: Iterable[Step], folder: Path, into: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
     """Write the files of `folder` with all changes of a recipe into `into`, another folder.
 
-    Returns the files, and for each step that contradicts an earlier one a sentence that says so. Raises OSError.
+    Returns the files, and a sentence for each step that contradicts an earlier one and for each file that is there and
+    holds something else, which stays. Raises OSError.
     """
     done: list[Edit] = []
     left: list[str] = []
@@ -41,4 +43,19 @@ def write_copies(recipe: Iterable[Step], folder: Path, into: Path) -> tuple[tupl
             done += step.edits
         except ConflictError as error:
             left.append(f"{step.remedy} is not in the copies, make it by hand: {error}")
+    of_file = {path: [edit for edit in done if edit.path == path] for path in {edit.path: None for edit in done}}
+    for path, edits in of_file.items():
+        if not _may_be_written(into / path, merged(read(folder / path), edits)):
+            left.append(f"{into / path} is there and holds something else, so it stays: choose another folder")
+            done = [edit for edit in done if edit.path != path]
     return apply(done, folder, into), tuple(left)
+
+
+def _may_be_written(file: Path, text: str) -> bool:
+    """Whether nothing is there but perhaps the same text."""
+    if not file.is_file():
+        return not os.path.lexists(file)
+    try:
+        return read(file) == text
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -23,7 +23,11 @@ def with_edits(fixing: Fixing, folder: Path, installed: tuple[str, ...] = ()) ->
     job = Job(folder, fixing.before)
     records = [record for record in (fixing.after, fixing.before) if record is not None]
     findings = {finding.rule: finding for record in records for finding in record.findings}
-    recipe = tuple(_with_edits(step, findings.get(step.rule), job) for step in fixing.recipe)
+    harmful = {(each.rule, each.remedy) for each in fixing.dropped if each.harmful}
+    recipe = tuple(
+        step if (step.rule, step.remedy) in harmful else _with_edits(step, findings.get(step.rule), job)
+        for step in fixing.recipe
+    )
     return msgspec.structs.replace(fixing, recipe=recipe, installed=installed)
 
 

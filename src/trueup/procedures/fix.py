@@ -40,7 +40,7 @@ def fix(run: Run, limits: Sequence[str] = (), goal: Goal = "correct", pairs: int
             dropped=tuple(search.dropped),
             recipe=_recipe(search, before),
             probes=search.probes,
-            notes=tuple(limits),
+            notes=(*_why_unobserved(before), *limits),
         )
     after = search.record(search.kept)
     return Fixing(
@@ -63,6 +63,11 @@ def fix(run: Run, limits: Sequence[str] = (), goal: Goal = "correct", pairs: int
         probes=search.probes,
         notes=tuple(limits),
     )
+
+
+def _why_unobserved(record: Record) -> tuple[str, ...]:
+    """What the run says of a job of which no rank has reported."""
+    return () if record.ranks else tuple(note.what for note in record.notes)
 
 
 def _speed(search: Search, sameness: Sameness, pairs: int) -> Speed:

@@ -27,7 +27,7 @@ class Sameness:
             verdict = self.of(self._search.kept)
             if verdict.verdict != "different":
                 return verdict
-            self._search.drop(self._culprit(), f"the job computes something else with it: {verdict.why}")
+            self._search.drop(self._culprit(), f"the job computes something else with it: {verdict.why}", True)
         return Numerics(verdict="not compared", why="nothing was applied")
 
     def of(self, choices: Sequence[Choice]) -> Numerics:

@@ -82,7 +82,7 @@ class Search:
         for choice in new:
             if choice.remedy in applied or (choice.rule not in left and not worse):
                 continue
-            self.drop(choice, f"with it the job {worse}" if worse else "the finding stands with it")
+            self.drop(choice, f"with it the job {worse}" if worse else "the finding stands with it", bool(worse))
 
     def _minimise(self) -> None:
         """Drop each remedy without which all findings are gone as well, the last one first."""
@@ -107,10 +107,10 @@ class Search:
             if severity.get(choice.rule, len(SEVERITIES)) <= SEVERITIES.index(self.seen[choice.rule].severity)
         }
 
-    def drop(self, choice: Choice, why: str) -> None:
+    def drop(self, choice: Choice, why: str, harmful: bool = False) -> None:
         """Keep the remedy of this choice for no finding."""
         self.kept = self.without(choice)
-        self.dropped.append(Dropped(remedy=choice.remedy, rule=choice.rule, why=why))
+        self.dropped.append(Dropped(remedy=choice.remedy, rule=choice.rule, why=why, harmful=harmful))
 
 
 def variant_of(choices: Iterable[Choice]) -> Variant:

@@ -73,7 +73,7 @@ def headline(fixing: Fixing) -> str:
         return "nothing applied: no remedy for these findings can be applied from outside; the recipe says what to do"
     if fixing.before.exit.code:
         return "nothing applied: the job fails, and no known class fits; what it printed is with its record"
-    return "nothing to fix"
+    return "nothing to fix" if fixing.before.ranks else "nothing observed, so nothing to fix"
 
 
 def facts(fixing: Fixing) -> list[tuple[str, str]]:

@@ -26,6 +26,8 @@ class Dropped(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str
     rule: str
     why: str
+    harmful: bool = False
+    """With it the job fails or computes something else: no change of files makes that permanent."""
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
