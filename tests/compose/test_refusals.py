@@ -181,7 +181,10 @@ def test_what_is_refused_fails_in_torch(group):
         flat(torch.randn(2, 8))
 
 
-@pytest.mark.parametrize("wrong", [{"sharding": "zero"}, {"precision": "int8"}, {"blocks": "Block"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"sharding": "zero"}, {"precision": "int8"}, {"blocks": "Block"}, {"compile": True}, {"checkpointing": "full"}],
+)
 def test_a_plan_that_means_nothing(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Plan(**wrong)

@@ -93,6 +93,13 @@ class Plan:
         _one_of("reduce_dtype", self.reduce_dtype, DType)
         if isinstance(self.blocks, str):
             raise ValueError(f"Plan(blocks=...) is a tuple of class names: blocks=({self.blocks!r},)")
+        _a_plan_of("checkpointing", self.checkpointing, Checkpointing)
+        _a_plan_of("compile", self.compile, CompilePolicy)
+
+
+def _a_plan_of(name: str, value: object, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise ValueError(f"Plan({name}=...) is None or a {kind.__name__}: {name}={kind.__name__}(), not {value!r}")
 
 
 def _one_of(name: str, value: object, kind: Any) -> None:
