@@ -134,6 +134,7 @@ def test_scaler_and_stance_are_told(job):
 def test_compiled_autograd_is_told_once(job):
     (event,) = job.layers("compiled_autograd")
     assert event["at"] == line_of(JOB, "compiled autograd")
+    assert not [each for each in job.layers("torch.compile") if str(each["module"]).startswith("CompiledAutograd")]
 
 
 def test_the_torch_build_is_told(job):

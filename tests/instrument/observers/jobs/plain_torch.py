@@ -124,7 +124,7 @@ from torch._dynamo import compiled_autograd  # noqa: E402
 
 for _ in range(2):
     with compiled_autograd._enable(torch.compile(backend="eager")):  # at: compiled autograd
-        pass
+        nn.Linear(2, 2)(torch.ones(1, 2)).sum().backward()
 loss = model(torch.ones(2, 8)).sum()
 loss.backward()
 print("loss", loss.item())

@@ -88,6 +88,8 @@ def _tell(
 ) -> None:
     library = calling_library()
     kind, name, module = _what(target, torch.nn.Module)
+    if library == "torch" and name.startswith("CompiledAutograd"):
+        return  # the graph of a backward pass, which nobody asked for by itself
     if module is not None or library is None:
         _request(say, names, name, options)
     detail = {"target": kind, "by": library, **_options(options)}
