@@ -22,7 +22,7 @@ APPLICATIONS = (
     Application(remedy="ddp-optimizer-off"),
     Application(remedy="dynamic-parameter-shapes"),
     Application(remedy="automatic-dynamic-shapes"),
-    Application(remedy="compiled-autograd-off"),
+    Application(remedy="compiled-autograd-off", corrects=("compile/compiled-autograd-with-fsdp",)),
     Application(remedy="autocast-without-cache"),
     Application(remedy="compile-by-wrapper"),
     Application(
