@@ -49,7 +49,7 @@ lint: $(BASE)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 format: $(BASE)
 	$(BIN)/ruff check --fix .
