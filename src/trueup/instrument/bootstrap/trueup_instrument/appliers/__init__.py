@@ -12,7 +12,6 @@ import json
 import os
 
 from trueup_instrument import role
-from trueup_instrument.appliers.held import hold
 from trueup_instrument.appliers.switch import Switch
 
 TYPE_CHECKING = False
@@ -38,7 +37,7 @@ def attach_all(session: Session) -> None:
     """Attach the appliers that this run asks for; one that fails says so and the others go on."""
     layers, remedies, held = _asked(SET), _asked(REMEDIES), _asked(HELD)
     for remedy, variables in held.items() if isinstance(held, dict) else ():
-        hold(Switch(session, remedy, variables), variables)
+        _attach(Switch(session, remedy, variables), f"{__name__}.held")
     if session.role == role.LAUNCHER:
         layers, remedies = None, [each for each in remedies or () if each in IN_LAUNCHERS]
     for layer, value in layers.items() if isinstance(layers, dict) else ():

@@ -12,16 +12,16 @@ READERS = ("torch", "torch.distributed", "torch._dynamo", "torch._inductor.confi
 """Modules after whose import the variables are set once more: a program sets its own before, mostly."""
 
 
-def hold(switch: Switch, variables: dict[str, str]) -> None:
-    """Set `variables` in this process now, and again where libraries begin to read them."""
+def attach(switch: Switch) -> None:
+    """Set the variables of the remedy in this process now, and again where libraries begin to read them."""
 
     def apply() -> None:
-        for name, value in variables.items():
+        for name, value in switch.value.items():
             before = os.environ.get(name)
             if before != value:
                 os.environ[name] = value
                 switch.changed(f"{name} = {value}, was {'not set' if before is None else before}")
 
-    switch.guarded(apply)()
+    apply()
     for name in READERS:
         switch.after(name, lambda module: apply())
