@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -39,10 +39,7 @@ class Ending:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Ending:
-        if threading.current_thread() is threading.main_thread():
-            for number in INTERRUPTS:
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._handle)
+        self._before = _handled(INTERRUPTS, self._handle)
         return self
 
     def __exit__(
@@ -72,10 +69,8 @@ class Forwarding:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Forwarding:
-        if threading.current_thread() is threading.main_thread():
-            for number in (getattr(signal, name) for name in FORWARDED if hasattr(signal, name)):
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._handle)
+        numbers = [getattr(signal, name) for name in FORWARDED if hasattr(signal, name)]
+        self._before = _handled(numbers, self._handle)
         return self
 
     def __exit__(
@@ -116,6 +111,15 @@ class Forwarding:
                 os.killpg(self._group, number)
             except (ProcessLookupError, PermissionError):
                 pass
+
+
+def _handled(numbers: Iterable[int], handle: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
+    """Handle these signals, but for ignored ones and outside of the main thread; what handled each before."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    return {
+        number: signal.signal(number, handle) for number in numbers if signal.getsignal(number) is not signal.SIG_IGN
+    }
 
 
 def _restore(handlers: Mapping[int, Any]) -> None:
