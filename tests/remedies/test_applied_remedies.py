@@ -30,6 +30,9 @@ OF_MODELS = (
     "train-mode",
     "existing-layer-class",
 )
+BF16 = 2e-2
+"""Two runs of one program on one CPU agree to this: bf16 kernels of some CPUs do not repeat to the bit."""
+IN_BF16 = {"evaluated_outside_of_autocast": BF16, "autocast_switched_off": BF16}
 
 
 def ran(folder: Path, job: str, *arguments: str, ranks: int | None = None, remedies: tuple[str, ...]) -> Any:
@@ -81,7 +84,7 @@ def test_faults_of_models_compute_what_the_right_jobs_do(tmp_path: Path) -> None
     record, printed = ran(tmp_path, "model_faults.py", remedies=remedies)
     assert len(printed) == 11
     for fault, (repaired, right) in printed.items():
-        assert repaired == pytest.approx(right, rel=1e-5, abs=1e-5), fault
+        assert repaired == pytest.approx(right, rel=IN_BF16.get(fault, 1e-5), abs=1e-5), fault
     assert printed["prepared_for_kbit_training"][0][1] == 0
     assert [remedy for remedy in remedies if is_unchanged(record, remedy)] == []
 
@@ -91,4 +94,5 @@ def test_healthy_models_are_left_alone(tmp_path: Path) -> None:
     record, remedied = ran(tmp_path / "with", "model_faults.py", "healthy", remedies=remedies)
     _, plain = ran(tmp_path / "without", "model_faults.py", "healthy", remedies=())
     assert changed_nothing(record, remedies) == []
-    assert remedied == plain
+    for job, values in plain.items():
+        assert remedied[job] == pytest.approx(values, rel=IN_BF16.get(job, 1e-5), abs=1e-5), job
