@@ -165,14 +165,17 @@ def left_in_eval_mode_by_a_library(right: bool) -> list[float]:
 
 
 def helper_compiled_only(right: bool) -> list[float]:
+    """One model after the other, some of which come to lie where one lay that is gone."""
     helper = torch.compile(lambda x: x * 2, backend="eager")
-    model = Net()
-    if right:
-        for block in model.blocks:
-            block.compile(backend="eager")
-    losses = trained(model)
-    compiled = sum(block._compiled_call_impl is not None for block in model.blocks)
-    return [*losses, float(helper(torch.ones(1))), float(compiled)]
+    compiled = []
+    for _ in range(20):
+        model = Net()
+        if right:
+            for block in model.blocks:
+                block.compile(backend="eager")
+        losses = trained(model, steps=2)
+        compiled.append(float(sum(block._compiled_call_impl is not None for block in model.blocks)))
+    return [*losses, float(helper(torch.ones(1))), *compiled]
 
 
 def layer_class_of_another_model(right: bool) -> list[float]:

@@ -67,13 +67,14 @@ class Binding:
                 present = names.setdefault(id(model), dict(_named(model))).get(name)
                 if present is not None and present is not parameter:
                     group["params"][index] = present
-                    bound[id(present)] = bound[id(parameter)]
+                    bound[id(present)] = bound.pop(id(parameter))
                     optimizer.state.pop(parameter, None)
                     changed += 1
         return changed
 
     def _follow(self, model: Any) -> None:
-        if id(model) not in self._models:
+        known = self._models.get(id(model))
+        if known is None or known() is not model:  # a new model may lie where one was that is gone
             self._models[id(model)] = weakref.ref(model)
 
     def _bind(self, optimizer: Any) -> None:
