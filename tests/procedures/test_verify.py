@@ -9,7 +9,7 @@ import pytest
 from records import LOSSES, record
 
 from trueup.procedures.speed import effect
-from trueup.procedures.verify import LAYERS_OFF, in_full_precision, verify
+from trueup.procedures.verify import LAYERS_OFF, in_precision, verify
 from trueup.schema.fixing import Speed
 from trueup.schema.record import (
     Actual,
@@ -139,12 +139,15 @@ def noisy_job(*factors: float) -> Job:
 def test_a_job_without_seeds_is_within_its_own_noise() -> None:
     told = verified(noisy_job(0.02, -0.01, 0.03, -0.03))
     assert (told.verdict, told.numerics.verdict) == ("within noise", "within noise")
-    assert verified(noisy_job(0.0, 0.3, 0.3, 0.01)).verdict == "different"
+    assert verified(noisy_job(0.0, 0.3, 0.3, 0.01, 0.0)).verdict == "different"
 
 
 def test_noise_that_grows_excuses_no_difference_before_it() -> None:
     again = [*LOSSES[:6], *off(0.01, LOSSES[6:])]
-    runs = {"control": iter([ran(), ran(again)]), "candidate": iter([ran(off(3e-3)), ran(off(3e-3))])}
+    runs = {
+        "control": iter([ran(), ran(again), ran(dtype="float64")]),
+        "candidate": iter([ran(off(3e-3)), ran(off(3e-3))]),
+    }
     told = verified(lambda variant: next(runs["control" if is_control(variant) else "candidate"]))
     assert told.verdict == "different"
     assert [step.step for step in told.numerics.steps if step.beyond] == [1, 2, 3, 4, 5, 6]
@@ -176,8 +179,21 @@ def test_a_reference_that_is_not_in_full_precision_decides_nothing() -> None:
     assert "it decides nothing" in told.notes[-1]
 
 
+def test_float64_decides_about_what_float32_amplifies() -> None:
+    """Both leave the reference at the same pace, as rounding does that the training amplifies."""
+    control, candidate = ([loss * (1 + s * 1e-5 * 4**n) for n, loss in enumerate(LOSSES)] for s in (1, -1))
+    right = verified(referring(ran(control), ran(candidate), ran(dtype="float64")))
+    assert (right.verdict, right.numerics.closer) == ("verified", "neither")
+    assert right.reference == f"{LAYERS_OFF.name}, precision=fp64"
+    wrong = verified(referring(ran(), ran(WRONG), ran(dtype="float64")))
+    assert (wrong.verdict, wrong.numerics.closer) == ("different", "control")
+    partly = verified(referring(ran(control), ran(candidate), ran()))
+    assert partly.verdict == "different"
+    assert partly.notes[-1] == "the reference fails, or is not in fp64 throughout: it decides nothing"
+
+
 def test_no_reference_is_run_where_the_control_is_one() -> None:
-    told = verified(referring(ran(), ran(off(2e-2), "bfloat16"), ran()), control=in_full_precision(LAYERS_OFF))
+    told = verified(referring(ran(), ran(off(2e-2), "bfloat16"), ran()), control=in_precision(LAYERS_OFF, "fp32"))
     assert (told.verdict, told.references) == ("different", ())
 
 
@@ -203,7 +219,7 @@ def test_compiled_dropout_is_compared_with_the_random_numbers_of_eager_code() ->
     assert told.numerics.steps[0].candidate == LOSSES[0]
     assert verified(dropping(4, ran(WRONG))[0]).verdict == "different"
     job, made = dropping(0, ran())
-    assert (verified(job).verdict, len(made)) == ("different", 4)
+    assert (verified(job).verdict, made[4:]) == ("different", [f"{LAYERS_OFF.name}, precision=fp64"])
 
 
 def test_dropout_within_attention_is_compared_between_the_same_kernels_only() -> None:

@@ -71,7 +71,7 @@ def run(
     \b
     Layers that --set can force:
       compile=off|eager|aot_eager|inductor  checkpointing=off  sharding=off
-      attention=eager|math|sdpa|flash|mem_efficient|cudnn  precision=fp32  adapter=off
+      attention=eager|math|sdpa|flash|mem_efficient|cudnn  precision=fp32|fp64  adapter=off
 
     Everything after `--` is the command's own. Its output, its signals and its exit code pass through. The text
     report goes to stderr; --format json, sarif or html goes to stdout when the command has ended, after its output.

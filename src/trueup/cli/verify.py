@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 )
 @click.option("--against", type=VARIANT, metavar="VARIANT.toml", help="The control is this variant.")
 @click.option(
-    "--reference", type=click.Choice(["fp32"]), help="The control is the job in float32, its optional layers off."
+    "--reference",
+    type=click.Choice(["fp32", "fp64"]),
+    help="The control is the job in float32 or float64, its optional layers off.",
 )
 @click.option(
     "--pairs",
@@ -128,11 +130,11 @@ def verify(
 
 def chosen_control(against: Path | None, reference: str | None) -> Variant:
     """The variant of `--against`, else the job with its optional layers off, in float32 where that is asked for."""
-    from trueup.procedures.verify import LAYERS_OFF, in_full_precision
+    from trueup.procedures.verify import LAYERS_OFF, in_precision
 
     if against is not None:
         return chosen_variant(against, ())
-    return in_full_precision(LAYERS_OFF) if reference else LAYERS_OFF
+    return in_precision(LAYERS_OFF, reference) if reference else LAYERS_OFF
 
 
 def presentation(verification: Verification, shape: str, options: str = "", page: Path | None = None) -> str:

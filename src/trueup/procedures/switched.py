@@ -14,7 +14,7 @@ Seen = tuple[str, bool | None]
 OFF = {"compile": "off", "attention": "math", "checkpointing": "off"}
 """The optional layers of a control: they may change no result, and the control holds what the job itself holds of the
 model. Sharding stays, since without it each rank needs the memory of the whole model."""
-PLAIN = ("off", "math", "eager", "fp32")
+PLAIN = ("off", "math", "eager", "fp32", "fp64")
 """Forced values by which a layer is off; `eager` of compile is a backend, which is on."""
 FULL = ("float32", "float64", "complex64", "complex128")
 

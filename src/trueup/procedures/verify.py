@@ -19,16 +19,19 @@ Run = Callable[[Variant], Record]
 
 LAYERS_OFF = named(Variant(layers=OFF))
 """The control where none is named."""
-FULL = ("float32", "float64")
+HIGHER = {"bfloat16": "fp32", "float16": "fp32", "float32": "fp64"}
+"""The lowest dtype of the multiplications → the precision of a reference that decides."""
+REACHED = {"fp32": ("float32", "float64"), "fp64": ("float64",)}
+"""Precision of a reference → the lowest dtype that its own multiplications show then."""
 SAME_RANDOM = (
     "compiled code draws random numbers of its own (dropout); what is compared is a run of the candidate that draws "
     "those of eager code, whose time does not count"
 )
 
 
-def in_full_precision(control: Variant) -> Variant:
-    """The reference of a control: the same in float32."""
-    layers = {**control.layers, "precision": "fp32"}
+def in_precision(control: Variant, precision: str) -> Variant:
+    """The reference of a control: the same in `precision`, fp32 or fp64."""
+    layers = {**control.layers, "precision": precision}
     return named(msgspec.structs.replace(control, name=Variant().name, layers=layers))
 
 
@@ -42,9 +45,9 @@ def verify(run: Run, control: Variant, candidate: Variant, pairs: int = 2, limit
     """Compare the job as `candidate` with the job as `control`, by `run`, which returns the record of a variant of it.
 
     The order turns round from pair to pair, so that what changes steadily (caches, heat) favours neither. Two pairs are
-    the least that shows the noise of the control. Where rounding does not explain a difference of a job in low
-    precision, the control is run in float32 to see which of them is right. `limits` says, when all is done, what the
-    runs could not keep apart from the user's files.
+    the least that shows the noise of the control. Where rounding does not explain a difference, the control is run in
+    the next higher precision, float32 or float64, to see which of them is right. `limits` says, when all is done, what
+    the runs could not keep apart from the user's files.
     """
     controls: list[Record] = []
     candidates: list[Record] = []
@@ -65,13 +68,14 @@ def verify(run: Run, control: Variant, candidate: Variant, pairs: int = 2, limit
     if same_random:
         numbers = agreement(controls, compared)
         notes.append(SAME_RANDOM)
-    reference = in_full_precision(control) if numbers.verdict == "different" else control
-    if lowest_dtype(*controls, *compared) not in FULL and reference.layers != control.layers:
+    wanted = HIGHER.get(lowest_dtype(*controls, *compared))
+    reference = in_precision(control, wanted) if wanted else control
+    if numbers.verdict == "different" and wanted and control.layers.get("precision") not in (wanted, "fp64"):
         references.append(run(reference))
-        if not _failure("", references[0]) and lowest_dtype(*references) in FULL:
+        if not _failure("", references[0]) and lowest_dtype(*references) in REACHED[wanted]:
             numbers = agreement(controls, compared, references)
         else:
-            notes.append("the reference fails, or is in low precision: it decides nothing")
+            notes.append(f"the reference fails, or is not in {wanted} throughout: it decides nothing")
     layers = tuple(switched(*asked, controls[0], candidates[0]) for asked in control.layers.items() if candidates)
     verdict, why = _verdict(failure, numbers, layers, controls, candidates)
     ratio = speed(controls, candidates)

@@ -11,7 +11,7 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "attention": ("eager", "math", "sdpa", "flash", "mem_efficient", "cudnn"),
     "checkpointing": ("off",),
     "sharding": ("off",),
-    "precision": ("fp32",),
+    "precision": ("fp32", "fp64"),
     "adapter": ("off",),
 }
 """Layers that can be forced from outside, with the values each takes."""

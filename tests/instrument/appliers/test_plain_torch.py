@@ -109,6 +109,17 @@ def test_precision_fp32_refuses_every_way_to_less_and_casts_of_inputs_with_it(sw
     assert run.switched_layers() == {"precision"}
 
 
+def test_precision_fp64_makes_models_double_where_they_are_trained(switch: Switch) -> None:
+    run = switch(JOB, precision="fp64", compile="off")
+    precision = run.record.actual.precision
+    assert (precision.matmul, precision.parameters) == ({"float64": 1.0}, {"float64": 1.0})
+    plain = switch(JOB, precision="fp32", compile="off")
+    assert run.record.steps.losses == pytest.approx(plain.record.steps.losses, rel=1e-4)
+    assert run.record.steps.losses != plain.record.steps.losses
+    assert precision.gradients == {"float64": 1.0}
+    assert run.observers_off() == []
+
+
 def test_a_switch_that_finds_nothing_says_so(switch: Switch) -> None:
     run = switch("nothing_to_switch.py", sharding="off", checkpointing="off")
     assert [note.what.partition(" was asked for and nothing")[0] for note in run.record.notes] == [

@@ -32,3 +32,10 @@ def test_sharding_off_replicates_and_trains_the_same(switch: Switch) -> None:
     for kind in ("fsdp1", "fsdp2"):
         for replicated_values, sharded_values in zip(replicated.printed[kind], sharded.printed[kind], strict=True):
             assert replicated_values == pytest.approx(sharded_values, rel=1e-4)
+
+
+def test_float64_from_where_ddp_and_fsdp_wrap(switch: Switch) -> None:
+    run = switch(JOB, ranks=2, precision="fp64")
+    assert run.record.actual.precision.matmul == {"float64": 1.0}
+    assert run.record.actual.precision.parameters == {"float64": 1.0}
+    assert run.observers_off() == []

@@ -1,7 +1,8 @@
 """`precision=fp32`: no autocast, no gradient scaling, no low-precision policy, and models that stay in float32.
 
 The requests are refused where they are made: the classes and functions of torch below, and the options of Accelerate
-and transformers that would build them. Casts of models and tensors are in `casts.py`.
+and transformers that would build them. Casts of models and tensors are in `casts.py`. `precision=fp64` is that, and
+what `doubles.py` does.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 
 from trueup_instrument.announcements import spoken
-from trueup_instrument.appliers import casts
+from trueup_instrument.appliers import casts, doubles
 from trueup_instrument.appliers.replacing import change_arguments, replace
 
 TYPE_CHECKING = False
@@ -41,6 +42,8 @@ def attach(switch: Switch) -> None:
     switch.after("transformers.training_args", lambda module: _arguments(switch, module.TrainingArguments))
     switch.after("transformers.modeling_utils", lambda module: _loading(switch, module.PreTrainedModel))
     casts.attach(switch)
+    if switch.value == "fp64":
+        doubles.attach(switch)
 
 
 def _off(switch: Switch, kind: Any, name: str) -> None:

@@ -69,7 +69,8 @@ def norm_event(session: Session, optimizer: Any, step: int) -> None:
             held = parameters.local(gradient)
             if held.numel():
                 values = torch.view_as_real(held.detach()) if held.is_complex() else held.detach()
-                norm = torch.linalg.vector_norm(values, dtype=torch.float32)
+                wide = values.dtype if values.dtype == torch.float64 else torch.float32
+                norm = torch.linalg.vector_norm(values, dtype=wide)
                 squares[parameters.is_sharded(gradient) or parameters.is_sharded(parameter)].append(norm * norm)
         if not squares[False] and not squares[True]:
             return

@@ -1,0 +1,135 @@
+"""Models in float64 from where they are trained or run first: weights are drawn in float32, as the job draws them.
+
+What is double stays so: casts of it to less, by anyone, are refused, and what meets it in a module is made double.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+from trueup_instrument.appliers.binding import Binding
+from trueup_instrument.appliers.forwards import around_forwards
+from trueup_instrument.appliers.replacing import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    from trueup_instrument.appliers.switch import Switch
+
+WRAPPING = (
+    ("torch.nn.parallel.distributed", "DistributedDataParallel", "__init__", 1),
+    ("torch.distributed.fsdp.fully_sharded_data_parallel", "FullyShardedDataParallel", "__init__", 1),
+    ("torch.distributed.fsdp._fully_shard._fully_shard", None, "fully_shard", 0),
+)
+"""Module, class, function, place of the model among its arguments: what fixes the dtype of gradients."""
+NARROWING = ("to", "type", "type_as", "float", "half", "bfloat16")
+
+
+def attach(switch: Switch) -> None:
+    """Binding is first, so that it follows what around_forwards follows."""
+    binding = Binding(switch)
+    double = switch.guarded(lambda model: _double(switch, model))
+
+    def of_optimizer(optimizer: Any) -> None:
+        given = {id(each) for group in optimizer.param_groups for each in group["params"]}
+        for model in binding.models():
+            if any(id(each) in given for each in model.parameters()):
+                double(model)
+
+    bound = switch.guarded(of_optimizer)
+
+    def made(original: Callable[..., Any]) -> Callable[..., Any]:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            original(self, *args, **kwargs)
+            bound(self)
+
+        return __init__
+
+    def wrapped(place: int, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            double(args[place] if len(args) > place else kwargs.get("module"))
+            return original(*args, **kwargs)
+
+        return call
+
+    switch.after("torch.optim.optimizer", lambda module: replace(module.Optimizer, "__init__", made))
+
+    def wrap(kind: str | None, name: str, place: int, module: Any) -> None:
+        replace(getattr(module, kind) if kind else module, name, functools.partial(wrapped, place))
+
+    for module, kind, name, place in WRAPPING:
+        switch.after(module, functools.partial(wrap, kind, name, place))
+    around_forwards(switch, double)
+    switch.after("torch", lambda torch: _keep(switch, torch))
+
+
+def _double(switch: Switch, model: Any) -> None:
+    """Each module casts what it is given, too: inputs are as the program makes them."""
+    torch = sys.modules["torch"]
+    narrow = [each for each in (*model.parameters(), *model.buffers()) if _is_narrow(torch, each)]
+    if not narrow:
+        return
+    if any(hasattr(each, "_local_tensor") or hasattr(each, "_fsdp_flattened") for each in narrow):
+        switch.cannot("weights that are sharded already stay as they are", type(model).__name__)
+        return
+    model._apply(lambda each: each.double() if _is_narrow(torch, each) else each)
+    for module in model.modules():
+        if "_trueup_doubles" not in module.__dict__ and next(module.parameters(recurse=False), None) is not None:
+            module.__dict__["_trueup_doubles"] = True
+            module.register_forward_pre_hook(_double_inputs, with_kwargs=True)
+    switch.changed(f"{len(narrow)} parameters and buffers made float64", type(model).__name__)
+
+
+def _double_inputs(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    torch = sys.modules["torch"]
+    from torch.utils._pytree import tree_map_only
+
+    def cast(each: Any) -> Any:
+        return each.double() if _is_narrow(torch, each) else each
+
+    return tree_map_only(torch.Tensor, cast, args), tree_map_only(torch.Tensor, cast, kwargs)
+
+
+def _is_narrow(torch: Any, tensor: Any) -> bool:
+    return bool(tensor.is_floating_point() and tensor.dtype != torch.float64)
+
+
+def _keep(switch: Switch, torch: ModuleType) -> None:
+    double = torch.Tensor.double
+
+    def kept(was: Any, now: Any) -> Any:
+        if was.dtype == torch.float64 and isinstance(now, torch.Tensor) and _is_narrow(torch, now):
+            return double(was).to(now.device)
+        return now
+
+    def cast(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return kept(self, original(self, *args, **kwargs))
+
+        return call
+
+    def apply(original: Callable[..., Any]) -> Callable[..., Any]:
+        def _apply(self: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            return original(self, lambda tensor: kept(tensor, fn(tensor)), *args, **kwargs)
+
+        return _apply
+
+    for name in NARROWING:
+        replace(torch.Tensor, name, cast)
+
+    def norm(original: Callable[..., Any]) -> Callable[..., Any]:
+        """FSDP1 asks for its norms in float32, which torch refuses of what is double."""
+
+        def vector_norm(x: Any, *args: Any, **kwargs: Any) -> Any:
+            if x.dtype == torch.float64 and kwargs.get("dtype") is not None:
+                kwargs["dtype"] = torch.float64
+            return original(x, *args, **kwargs)
+
+        return vector_norm
+
+    replace(torch.nn.Module, "_apply", apply)
+    replace(torch.linalg, "vector_norm", norm)
