@@ -90,8 +90,8 @@ def written(rows: dict[str, Row], day: str, versions: str) -> str:
     gains = [gain for row in rows.values() if row.was_slow and (gain := row.number("repaired ratio"))]
     if gains:
         lines.append(
-            f"Where the expert's steps are at least {SLOW} times as fast as those of the job as it was ({len(gains)} cases): "
-            f"{geometric_mean(gains):.2f} times as fast, geometric mean."
+            f"Where the expert's steps are at least {SLOW} times as fast as those of the job as it was "
+            f"({len(gains)} cases): {geometric_mean(gains):.2f} times as fast, geometric mean."
         )
     lines += [
         "",
