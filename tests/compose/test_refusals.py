@@ -199,3 +199,9 @@ def test_named_blocks_are_the_outermost():
     outer = nn.Sequential(Block(8), nn.ModuleDict({"a": Block(8)}))
     done = trueup.compose(outer, Plan(blocks=("Block", "ModuleDict")))
     assert list(done.blocks) == ["0", "1"]
+
+
+@pytest.mark.parametrize(("model", "plan"), [(3, trueup.Plan()), (torch.nn.Linear(1, 1), {"sharding": "ddp"})])
+def test_what_is_no_model_or_no_plan_is_said(model, plan):
+    with pytest.raises(TypeError, match=r"a torch\.nn\.Module and a trueup\.Plan are composed, not"):
+        trueup.compose(model, plan)

@@ -12,8 +12,11 @@ from trueup.instrument import inside
 def blocks_of(model: Any, plan: Plan) -> dict[str, Any]:
     """{name: block} in the model's order; the outermost ones where blocks lie within blocks.
 
-    Raises ComposeError for class names that the model does not have.
+    Raises ComposeError for class names that the model does not have, TypeError for what is no model or no plan.
     """
+    if not hasattr(model, "named_modules") or not isinstance(plan, Plan):
+        given = f"{type(model).__name__} and {type(plan).__name__}"
+        raise TypeError(f"a torch.nn.Module and a trueup.Plan are composed, not {given}")
     inside.make_importable()
     from trueup_instrument.appliers.compiling import repeated_blocks
 
