@@ -124,7 +124,6 @@ BY_HAND = {
     "checkpointing/compiled-region-with-torch-checkpoint": "the branch on a value splits the blocks",
     "compile/recompile-growing-python-state": "a list is no number",
     "compile/recompile-mode-of-inputs": "the modes of training and evaluation are left, each with its graph",
-    "checkpointing/moe-routing-nondeterministic": "the program itself adds up in another order each time",
 }
 """Cases that the remedy of their rule does not repair, and why."""
 REPAIRS = [

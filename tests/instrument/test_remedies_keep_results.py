@@ -27,6 +27,10 @@ ORDERS: list[tuple[str, str, dict[str, Any], str | None]] = [
     ("flash", "flash_layers", {}, "attention-without-layer-index"),
     ("adapters", "frozen_base", {"peft": True}, "enable-input-require-grads"),
     ("trained", "frozen_base", {"peft": False}, "enable-input-require-grads"),
+    ("routed", "experts", {"noise": 1e-2}, "save-router-decision"),
+    ("repeatable", "experts", {"noise": 0.0}, "save-router-decision"),
+    ("predictions", "kept_predictions", {"moved": True}, "eval-accumulation-steps"),
+    ("on the host", "kept_predictions", {"moved": False}, "eval-accumulation-steps"),
 ]
 ROUNDING = 1e-5
 
@@ -181,3 +185,25 @@ def test_adapters_of_a_frozen_base_get_gradients(done: dict[str, Done]) -> None:
 def test_a_base_that_is_trained_is_left_alone(done: dict[str, Done]) -> None:
     assert changes(done["trained"]) == []
     assert done["trained"].result == done["trained-plain"].result
+
+
+def test_predictions_moved_to_the_host_are_those_that_were_kept(done: dict[str, Done]) -> None:
+    assert changes(done["predictions"]) == ["predictions of an evaluation moved to the host"]
+    assert len(done["predictions"].result) > 20
+    assert done["predictions"].result == done["predictions-plain"].result
+
+
+def test_predictions_on_the_host_stay_there(done: dict[str, Done]) -> None:
+    told = [event["detail"]["cannot"] for event in done["on the host"].of("applier")]
+    assert told == ["the predictions lie in the memory of the host already"]
+    assert done["on the host"].result == done["predictions-plain"].result
+
+
+def test_tokens_go_to_the_experts_of_the_forward_pass(done: dict[str, Done]) -> None:
+    assert "different metadata" in done["routed-plain"].result["recomputed"]
+    assert done["routed"].result["recomputed"] == pytest.approx(done["routed"].result["kept"], rel=2e-2)
+
+
+def test_repeatable_experts_compute_the_same_with_their_decision_kept(done: dict[str, Done]) -> None:
+    assert done["repeatable"].result["recomputed"] == pytest.approx(done["repeatable"].result["kept"], rel=ROUNDING)
+    assert done["repeatable"].result == done["repeatable-plain"].result

@@ -101,8 +101,10 @@ APPLICATIONS = (
     Application(remedy="checkpoint-around-compile", excludes=("compile-per-block", "compile-in-place")),
     Application(remedy="no-dynamo-lru-cache"),
     Application(remedy="no-determinism-check"),
+    Application(remedy="save-router-decision"),
     Application(remedy="deterministic-algorithms"),
     Application(remedy="enable-input-require-grads", corrects=("adapter/reentrant-checkpoint-input-without-grad",)),
+    Application(remedy="eval-accumulation-steps"),
     Application(remedy="fsdp-use-orig-params", variables={"FSDP_USE_ORIG_PARAMS": "true"}),
     Application(
         remedy="capture-scalar-outputs", variables={"TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS": "1"}, in_process=False

@@ -57,9 +57,12 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="save-router-decision",
-            kind="code",
-            automatic=False,
-            how="selective checkpointing with top-k and the scatter and gather indices as MUST_SAVE",
+            kind="in-process",
+            automatic=True,
+            how=(
+                "keep what the router chose: checkpoint(..., use_reentrant=False, context_fn=...) with a policy of "
+                "selective checkpointing that has top-k as MUST_SAVE"
+            ),
         ),
         Remedy(
             id="router-outside-checkpoint",
