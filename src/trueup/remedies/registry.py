@@ -75,6 +75,7 @@ APPLICATIONS = (
     Application(remedy="existing-layer-class"),
     Application(remedy="tie-weights-again", corrects=("trainer/tied-weights-broken-by-materialization",)),
     Application(remedy="compile-each-block"),
+    Application(remedy="compile-inner-network"),
     Application(remedy="autocast-around-call"),
     Application(remedy="cast-embeddings-back"),
     Application(remedy="train-mode", corrects=("checkpointing/inactive-in-eval-mode",)),

@@ -102,7 +102,7 @@ RULE = Rule(
         Remedy(
             id="eval-accumulation-steps",
             kind="config-edit",
-            automatic=False,
+            automatic=True,
             how="eval_accumulation_steps=1 moves the predictions to the host after every step",
         ),
     ),
