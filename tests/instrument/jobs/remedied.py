@@ -408,3 +408,57 @@ def kept_predictions(moved):
         results += [[str(part.dtype), list(part.shape), float(abs(part).sum())] for part in parts]
         results.append(seen.metrics["test_loss"])
     return results
+
+
+class Experts(nn.Module):
+    """Two experts a token. The router's scores are rounded anew each time, as by atomics."""
+
+    def __init__(self, noise):
+        super().__init__()
+        self.router = nn.Linear(WIDTH, 4, bias=False)
+        self.experts = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.noise = noise
+        self.arrival = torch.Generator().manual_seed(5)
+
+    def forward(self, x):
+        flat = x.flatten(0, -2)
+        scores = self.router(flat)
+        scores = scores + self.noise * torch.randn(scores.shape, generator=self.arrival)
+        weights, chosen = torch.topk(scores.softmax(-1), 2, dim=-1)
+        weights /= weights.sum(-1, keepdim=True)
+        out = torch.zeros_like(flat)
+        for number, expert in enumerate(self.experts):
+            token, place = (chosen == number).nonzero(as_tuple=True)
+            out = out.index_add(0, token, expert(flat[token]).tanh() * weights[token, place].unsqueeze(1))
+        return x + out.view_as(x)
+
+
+class Routed(nn.Module):
+    """Its blocks of experts, recomputed or not."""
+
+    def __init__(self, noise, recompute):
+        super().__init__()
+        self.blocks = nn.ModuleList(Experts(noise) for _ in range(2))
+        self.recompute = recompute
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False) if self.recompute else block(x)
+        return x
+
+
+def experts(noise):
+    """What is trained without recomputation, and with it; the words of the error in its place."""
+
+    def told(recompute):
+        torch.manual_seed(0)
+        model = Routed(noise, recompute)
+        x = torch.randn(64, LENGTH, WIDTH)
+        try:
+            loss = model(x).square().mean()
+            loss.backward()
+        except torch.utils.checkpoint.CheckpointError as error:
+            return str(error)
+        return [loss.item(), *(p.grad.norm().item() for p in model.parameters())]
+
+    return {"kept": told(False), "recomputed": told(True)}
