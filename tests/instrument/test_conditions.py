@@ -56,6 +56,18 @@ def seen(tmp_path: Path, compile_switch: Any) -> Callable[[str], str | None]:
             "getattr(cfg, 'compile', False)",
         ),
         ("if cfg.compile:\n    @torch.compile\n    def f(): pass", "cfg.compile"),
+        (
+            "def made(f):\n    if not cfg.compile:\n        return f\n    return torch.compile(f)\nmade(f)",
+            "cfg.compile",
+        ),
+        (
+            "def made(f):\n    if not fast or not cfg.model.compile:\n        return f\n    if fast:\n"
+            "        return torch.compile(f)\nmade(f)",
+            "cfg.model.compile",
+        ),
+        ("for _ in range(1):\n    if not cfg.compile:\n        continue\n    f = torch.compile(f)", "cfg.compile"),
+        ("if not cfg.compile:\n    pass\nelse:\n    f = torch.compile(f)", "cfg.compile"),
+        ("f = f if not cfg.compile else torch.compile(f)", "cfg.compile"),
     ],
 )
 def test_the_switch_is_told(seen: Callable[[str], str | None], source: str, switch: str):
@@ -72,12 +84,15 @@ def test_the_switch_is_told(seen: Callable[[str], str | None], source: str, swit
         "if cfg.loss.compile:\n    torch.compile(f)",
         "if mode == 'compile':\n    torch.compile(f)",
         "if cfg.compile or fast:\n    torch.compile(f)",
-        "if not cfg.compile:\n    pass\nelse:\n    torch.compile(f)",
+        "if no_compile:\n    pass\nelse:\n    torch.compile(f)",
         "if hasattr(torch, 'compile'):\n    torch.compile(f)",
         "if cfg.compile:\n    def later():\n        torch.compile(f)\nlater()",
         "if cfg.compile:\n    pass\ntorch.compile(f)",
+        "if not cfg.compile:\n    pass\ntorch.compile(f)",
+        "def made(f):\n    if not cfg.compile and not fast:\n        return f\n    return torch.compile(f)\nmade(f)",
+        "def plain(f):\n    if not cfg.compile:\n        return f\n\ndef made(f):\n    torch.compile(f)\nmade(f)",
     ],
-    ids=range(11),
+    ids=range(14),
 )
 def test_no_other_condition_is_taken_for_one(seen: Callable[[str], str | None], source: str):
     assert seen(source) is None

@@ -13,7 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
+    from typing import Any
 
+LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 MOST_LINES = 20_000
 """Longer files are not parsed."""
 
@@ -28,7 +30,7 @@ def compile_switch(frame: FrameType | None = None) -> str | None:
     """Source text of the switch (`cfg.model.compile`) in the condition around the user's call of torch.compile.
 
     The innermost user frame at or above `frame` (the caller by default) counts. None without such a condition, where
-    it is negated or a comparison, and where the source cannot be read.
+    it must be off or is in a comparison, and where the source cannot be read.
     """
     frame = frame or sys._getframe(1)
     while frame is not None and not places.is_user_file(frame.f_code.co_filename):
@@ -49,16 +51,32 @@ def compile_switch(frame: FrameType | None = None) -> str | None:
 
 
 def _tests_that_held(tree: ast.AST, line: int) -> Iterator[ast.expr]:
-    """Conditions whose true branch holds a call of `compile` on that line, as `if` statement or expression."""
+    """Conditions that must have held for the call of `compile` on that line, as `if` statement or expression.
+
+    Those of the branches around it, and of the statements before it that leave its block: `if not on: return model`.
+    """
     for node in ast.walk(tree):
-        if isinstance(node, ast.If):
-            branch: list[ast.AST] = [*node.body]
-        elif isinstance(node, ast.IfExp):
-            branch = [node.body]
-        else:
-            continue
-        if any(_calls_compile(part, line) for part in branch):
-            yield node.test
+        if isinstance(node, (ast.If, ast.IfExp)):
+            if any(_calls_compile(part, line) for part in _parts(node.body)):
+                yield node.test
+            elif any(_calls_compile(part, line) for part in _parts(node.orelse)):
+                yield ast.UnaryOp(ast.Not(), node.test)
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if isinstance(block, list):
+                yield from _guards(block, line)
+
+
+def _parts(branch: Any) -> list[ast.AST]:
+    return branch if isinstance(branch, list) else [branch]
+
+
+def _guards(block: list[ast.stmt], line: int) -> Iterator[ast.expr]:
+    """That the tests of the early leaves before the call did not hold."""
+    calls = next((place for place, statement in enumerate(block) if _calls_compile(statement, line)), 0)
+    for statement in block[:calls]:
+        if isinstance(statement, ast.If) and not statement.orelse and isinstance(statement.body[-1], LEAVES):
+            yield ast.UnaryOp(ast.Not(), statement.test)
 
 
 def _calls_compile(branch: ast.AST, line: int) -> bool:
@@ -87,9 +105,22 @@ def _switches(test: ast.expr) -> Iterator[ast.expr]:
         for value in test.values:
             yield from _switches(value)
         return
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        for value in _denied(test.operand):
+            yield from _switches(value)
+        return
     names = list(_path(test))
     if names and COMPILE.fullmatch(names[-1].lower()) and names[0] != "torch" and not any(map(PARTS.search, names)):
         yield test
+
+
+def _denied(test: ast.expr) -> Iterator[ast.expr]:
+    """What must hold for `test` not to: X for `not X`, and of `A or B` what must for neither to."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield test.operand
+    elif isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        for value in test.values:
+            yield from _denied(value)
 
 
 def _path(node: ast.expr) -> Iterator[str]:
