@@ -78,5 +78,7 @@ class ImportHooks:
             pass
 
     def _run(self, name: str, module: ModuleType) -> None:
-        for hook in self._hooks.pop(name, []):
-            hook(module)
+        """Run the hooks, and those that they ask for meanwhile: the module counts as being imported until they end."""
+        while hooks := self._hooks.pop(name, []):
+            for hook in hooks:
+                hook(module)
