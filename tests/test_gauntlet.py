@@ -124,6 +124,7 @@ BY_HAND = {
     "checkpointing/compiled-region-with-torch-checkpoint": "the branch on a value splits the blocks",
     "compile/recompile-growing-python-state": "a list is no number",
     "compile/recompile-mode-of-inputs": "the modes of training and evaluation are left, each with its graph",
+    "launcher/uneven-batches-at-epoch-end": "the batches come from the program's own generator, not from a DataLoader",
     "memory/evaluation-predictions-accumulate": "the device is the host: predictions cannot be moved to it",
 }
 """Cases that the remedy of their rule does not repair, and why."""

@@ -29,6 +29,12 @@ ORDERS: list[tuple[str, str, dict[str, Any], str | None]] = [
     ("trained", "frozen_base", {"peft": False}, "enable-input-require-grads"),
     ("routed", "experts", {"noise": 1e-2}, "save-router-decision"),
     ("repeatable", "experts", {"noise": 0.0}, "save-router-decision"),
+    ("appended", "growing_lists", {"reads": "variable"}, "hide-growing-lists"),
+    ("measured", "growing_lists", {"reads": "length"}, "hide-growing-lists"),
+    ("alias", "growing_lists", {"reads": "alias"}, "hide-growing-lists"),
+    ("method", "trainer_steps", {"kind": "method"}, "compile-inner-network"),
+    ("function", "trainer_steps", {"kind": "function"}, "compile-inner-network"),
+    ("own", "trainer_steps", {"kind": "own"}, "compile-inner-network"),
     ("predictions", "kept_predictions", {"moved": True}, "eval-accumulation-steps"),
     ("on the host", "kept_predictions", {"moved": False}, "eval-accumulation-steps"),
 ]
@@ -207,3 +213,35 @@ def test_tokens_go_to_the_experts_of_the_forward_pass(done: dict[str, Done]) -> 
 def test_repeatable_experts_compute_the_same_with_their_decision_kept(done: dict[str, Done]) -> None:
     assert done["repeatable"].result["recomputed"] == pytest.approx(done["repeatable"].result["kept"], rel=ROUNDING)
     assert done["repeatable"].result == done["repeatable-plain"].result
+
+
+def test_a_list_that_grows_takes_one_graph_and_is_whole_between_the_steps(done: dict[str, Done]) -> None:
+    now, was = done["appended"].result, done["appended-plain"].result
+    assert limits(done["appended"]) == 0 < limits(done["appended-plain"])
+    assert now["graphs"] == 1
+    assert now["lengths"] == was["lengths"] == [0, 1, 2, 3, 4, 5]
+    assert now["history"] == pytest.approx(was["history"], rel=ROUNDING)
+    assert now["same"]
+    assert same_losses(done, "appended")
+    assert same_gradients(done, "appended")
+
+
+@pytest.mark.parametrize("name", ["measured", "alias"])
+def test_a_list_that_may_be_read_is_left_alone(done: dict[str, Done], name: str) -> None:
+    assert changes(done[name]) == []
+    assert done[name].result == done[f"{name}-plain"].result
+
+
+@pytest.mark.parametrize("name", ["method", "function"])
+def test_a_training_step_runs_its_network_compiled_and_itself_plain(done: dict[str, Done], name: str) -> None:
+    now, was = done[name].result, done[f"{name}-plain"].result
+    assert (now["breaks"], now["in_place"]) == (0, True)
+    assert was["breaks"] > 0
+    assert now["graphs"] >= 1
+    assert same_losses(done, name)
+    assert same_gradients(done, name)
+
+
+def test_a_step_of_the_programs_own_stays_compiled(done: dict[str, Done]) -> None:
+    assert changes(done["own"]) == []
+    assert done["own"].result == done["own-plain"].result

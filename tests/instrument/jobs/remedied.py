@@ -462,3 +462,81 @@ def experts(noise):
         return [loss.item(), *(p.grad.norm().item() for p in model.parameters())]
 
     return {"kept": told(False), "recomputed": told(True)}
+
+
+class Kept(nn.Module):
+    """Keeps the norm of what it computes, and reads what it kept: not at all, its length, or by another name."""
+
+    def __init__(self, reads):
+        super().__init__()
+        self.linear, self.reads, self.history = nn.Linear(WIDTH, WIDTH), reads, []
+        if reads == "alias":
+            self.kept = self.history
+
+    def forward(self, x):
+        y = self.linear(x)
+        self.history.append(y.detach().norm())
+        return y
+
+
+class Measured(Kept):
+    def forward(self, x):
+        return super().forward(x) / (1 + len(self.history))
+
+
+def growing_lists(reads):
+    """What is trained, and what is in the list and known of it between the steps."""
+    torch._dynamo.config.recompile_limit = 3
+    torch.manual_seed(0)
+    block = (Measured if reads == "length" else Kept)(reads)
+    lengths, mine = [], block.history if reads == "variable" else None
+    block.compile(backend="aot_eager")
+    told = trained(nn.Sequential(block), steps=6, before=lambda step: lengths.append(len(block.history)))
+    same = mine is None or mine is block.history
+    return {**told, "lengths": lengths, "history": [each.item() for each in block.history], "same": same}
+
+
+class Stepping:
+    """A training step of an Accelerator, or of the program's own."""
+
+    def __init__(self, accelerator):
+        self.accelerator = accelerator
+        self.model = nn.Sequential(*(Block(Scaled(0.3)) for _ in range(2)))
+
+    def step(self, x):
+        loss = self.model(x).square().mean()
+        if self.accelerator is not None:
+            self.accelerator.backward(loss)
+        return loss
+
+
+def trainer_steps(kind):
+    """A method, or a function, that uses an Accelerator, or nothing of a trainer, compiled as a whole."""
+    accelerator = None
+    if kind != "own":
+        from accelerate import Accelerator
+
+        accelerator = Accelerator(cpu=True)
+    torch.manual_seed(0)
+    stepping = Stepping(accelerator)
+    model = stepping.model
+
+    def function(x):
+        loss = model(x).square().mean()
+        accelerator.backward(loss)
+        return loss
+
+    step = torch.compile(function if kind == "function" else stepping.step, backend="aot_eager")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    losses, gradients = [], []
+    for _ in range(STEPS):
+        loss = step(torch.randn(2, LENGTH, WIDTH))
+        if kind == "own":
+            loss.backward()
+        gradients.append([p.grad.norm().item() for p in model.parameters()])
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
+    in_place = model._compiled_call_impl is not None
+    return {"losses": losses, "gradients": gradients, "breaks": breaks, "in_place": in_place, **compiler()}

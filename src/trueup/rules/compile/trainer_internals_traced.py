@@ -60,8 +60,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="compile-inner-network",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="compile self.model, or its blocks, inside of the trainer's module",
         ),
     ),
