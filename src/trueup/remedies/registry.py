@@ -89,6 +89,7 @@ APPLICATIONS = (
     Application(remedy="dynamic-attention-scale"),
     Application(remedy="isolate-recompiles"),
     Application(remedy="dynamic-module-numbers"),
+    Application(remedy="hide-growing-lists"),
     Application(remedy="keep-modes-uniform"),
     Application(remedy="mark-dynamic", excludes=("bucket-lengths",)),
     Application(remedy="bucket-lengths"),
@@ -106,6 +107,7 @@ APPLICATIONS = (
     Application(remedy="deterministic-algorithms"),
     Application(remedy="enable-input-require-grads", corrects=("adapter/reentrant-checkpoint-input-without-grad",)),
     Application(remedy="eval-accumulation-steps"),
+    Application(remedy="end-loops-together"),
     Application(remedy="fsdp-use-orig-params", variables={"FSDP_USE_ORIG_PARAMS": "true"}),
     Application(
         remedy="capture-scalar-outputs", variables={"TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS": "1"}, in_process=False

@@ -53,6 +53,12 @@ RULE = Rule(
             how="torch._dynamo.config.allow_unspec_int_on_nn_module = True without dynamic=False, for a number",
         ),
         Remedy(
+            id="hide-growing-lists",
+            kind="in-process",
+            automatic=True,
+            how="for a list that is only appended to: return the value, and append it outside of the compiled module",
+        ),
+        Remedy(
             id="move-python-state-out",
             kind="code",
             automatic=False,
