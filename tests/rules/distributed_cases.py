@@ -233,6 +233,20 @@ CASES = [
     ),
     positive(
         "sharding/ddp-unused-parameters",
+        "Lightning puts its own sentence in the place of torch's",
+        {
+            "order+": [event("sharding", "DistributedDataParallel", "Net", find_unused_parameters=False)],
+            "ranks": [
+                failed(
+                    "RuntimeError: It looks like your LightningModule has parameters that were not used in producing "
+                    "the loss returned by training_step."
+                )
+            ],
+        },
+        severity="error",
+    ),
+    positive(
+        "sharding/ddp-unused-parameters",
         "the job hangs",
         {
             "order+": [event("sharding", "DistributedDataParallel", "Net", find_unused_parameters=False)],

@@ -119,6 +119,15 @@ CASES = (
         """,
         "established",
     ),
+    positive(
+        UNUSED,
+        "in the words of Lightning",
+        "RuntimeError: It looks like your LightningModule has parameters that were not used in producing the loss returned by "
+        "training_step. If this is intentional, you must enable the detection of unused parameters in DDP, either by setting the "
+        "string value `strategy='ddp_find_unused_parameters_true'` or by setting the flag in the strategy with "
+        "`strategy=DDPStrategy(find_unused_parameters=True)`.",
+        "established",
+    ),
     positive(UNUSED, "indices only", "Parameter indices which did not receive grad for rank 1: 160 161"),
     negative(
         UNUSED,

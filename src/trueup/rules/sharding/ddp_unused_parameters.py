@@ -7,7 +7,11 @@ from trueup.rules.facts import applied, errors, listed
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
-TEXT = r"Expected to have finished reduction in the prior iteration"
+TEXT = (
+    r"Expected to have finished reduction in the prior iteration"
+    r"|your LightningModule has parameters that were not used in producing the loss"
+)
+"""Lightning writes its own sentence in the place of torch's."""
 
 
 def detect(record: Record) -> Sighting | None:
@@ -60,6 +64,11 @@ RULE = Rule(
         LogText(
             text="Expected to have finished reduction in the prior iteration before starting a new one",
             versions="torch any",
+        ),
+        LogText(
+            text="It looks like your LightningModule has parameters that were not used in producing the loss returned "
+            "by training_step",
+            versions="lightning 1.8 and newer",
         ),
         LogText(text="Parameter indices which did not receive grad for rank", versions="torch 1.9 or newer"),
         LogText(text="Parameters which did not receive grad for rank", versions="torch 1.9 or newer, with DETAIL"),

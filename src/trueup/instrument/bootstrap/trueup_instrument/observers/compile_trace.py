@@ -16,6 +16,7 @@ from trueup_instrument import places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from trueup_instrument.session import Session
@@ -26,6 +27,7 @@ LOGGER = "torch.__trace"
 REASONS_KEPT = 8
 LENGTH_KEPT = 400
 LIMIT = re.compile(r"(accumulated_recompile_limit|accumulated_cache_size_limit|recompile_limit|cache_size_limit)")
+OPTIMIZERS = f"{os.sep}optim{os.sep}"
 CHECKPOINT = "tag_activation_checkpoint"
 HIGHER_ORDER = re.compile(r"[Hh]igher[ -]?[Oo]rder[ -]?[Oo]p(?:erator)?:? `?([\w.]+)`?")
 OPTIMIZER_CODE = ("/torch/optim/", "\\torch\\optim\\", "_foreach_", "_fused_adam", "_fused_sgd")
@@ -150,10 +152,6 @@ class TraceHandler(logging.Handler):
         self._write("start", fields, function=function, at=at)
         reasons = self._reasons.pop(key, None)
         if reasons:
-            optimizing = any(
-                (name == "step" and f"{os.sep}optim{os.sep}" in file) or name == "profile_hook_step"
-                for file, _, name in frames
-            )
             clock = self._session.clock
             self._write(
                 "recompile",
@@ -162,7 +160,7 @@ class TraceHandler(logging.Handler):
                 function=function,
                 at=at,
                 step=clock.steps + 1 if clock is not None else None,
-                within="optimizer step" if optimizing else None,
+                within="optimizer step" if is_of_optimizer(frames) else None,
             )
 
     def _break(self, fields: dict[str, Any], payload: str) -> None:
@@ -224,6 +222,26 @@ class TraceHandler(logging.Handler):
 def compile_id(fields: dict[str, Any]) -> str:
     """`frame/compile`, as Dynamo prints it."""
     return f"{fields.get('frame_id')}/{fields.get('frame_compile_id')}"
+
+
+def is_of_optimizer(frames: Sequence[tuple[str, int, str | None]]) -> bool:
+    """Whether a compiled function, the last of `frames`, is called by an optimizer's step, and not by its closure.
+
+    `frames` are (file, line, function), outermost first. Lightning and L-BFGS run the whole forward inside of
+    `optimizer.step(closure)`: a module is called there, or a step of torch's own calls code that is not torch's.
+    """
+    steps = [
+        place
+        for place, (file, _, name) in enumerate(frames)
+        if (name == "step" and OPTIMIZERS in file) or name == "profile_hook_step"
+    ]
+    if not steps:
+        return False
+    inside = frames[steps[-1] + 1 :]
+    if any(name in ("_call_impl", "_wrapped_call_impl") for _, _, name in inside):
+        return False
+    torchs_own = f"{os.sep}torch{OPTIMIZERS}" in frames[steps[-1]][0] and frames[steps[-1]][2] == "step"
+    return not (torchs_own and any(f"{os.sep}torch{os.sep}" not in file for file, _, _ in inside))
 
 
 def reasons_in(payload: str) -> list[str]:
