@@ -96,3 +96,22 @@ def test_healthy_models_are_left_alone(tmp_path: Path) -> None:
     assert changed_nothing(record, remedies) == []
     for job, values in plain.items():
         assert remedied[job] == pytest.approx(values, rel=IN_BF16.get(job, 1e-5), abs=1e-5), job
+
+
+def test_ranks_with_data_of_different_length_train_on_what_both_have(tmp_path: Path) -> None:
+    remedies = ("end-loops-together",)
+    record, printed = ran(tmp_path, "uneven_batches.py", ranks=2, remedies=remedies)
+    assert len(printed[0]) == 5
+    for rank in printed:
+        for way, ((repaired, batches), (right, _)) in rank.items():
+            assert repaired == pytest.approx(right, rel=1e-6), way
+            assert batches == 10, way
+    assert not is_unchanged(record, "end-loops-together")
+    assert [{loop.batches for loop in rank.loops} for rank in record.ranks] == [{5}, {5}]
+
+
+def test_ranks_with_data_of_one_length_are_left_alone(tmp_path: Path) -> None:
+    remedies = ("end-loops-together",)
+    record, printed = ran(tmp_path, "uneven_batches.py", "healthy", ranks=2, remedies=remedies)
+    assert {batches for rank in printed for way in rank.values() for _, batches in way} == {10}
+    assert changed_nothing(record, remedies) == []

@@ -9,6 +9,7 @@ CLOSED = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by pe
 TIMED_OUT = (
     "RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 12000ms for recv operation to complete"
 )
+MISMATCH = "Fatal Python error: Aborted\n\nop.preamble.length <= op.nbytes. 1220 vs 4. Is there a mismatch?"
 BACKWARD = """Process 16491: python3 -u train.py
 Python v3.11.7 (python3.11)
 
@@ -55,7 +56,41 @@ def died(*errors: str) -> dict[str, Any]:
     }
 
 
+def at_the_end(steps: int, *ends: tuple[int, int], error: str = MISMATCH) -> dict[str, Any]:
+    """Rank 0 met another collective, rank 1 lost it; `ends`: (rank, batches) of loaders that ended."""
+    raised = died(error, f"{CLOSED}\nat train.py:44")
+    for rank in raised["ranks"]:
+        rank["steps"] = steps
+        rank["loops"] = [{"batches": batches, "steps": batches} for of, batches in ends if of == rank["rank"]]
+    return raised
+
+
 CASES = [
+    positive(
+        "launcher/uneven-batches-at-epoch-end",
+        "the data of one rank ended, the other went on training",
+        at_the_end(17, (0, 17)),
+        severity="error",
+        confidence="likely",
+    ),
+    positive(
+        "launcher/uneven-batches-at-epoch-end",
+        "the data of both ended, after another number of batches",
+        at_the_end(20, (0, 17), (1, 20)),
+        severity="error",
+        confidence="likely",
+    ),
+    negative(
+        "launcher/uneven-batches-at-epoch-end",
+        "out of step after equal epochs",
+        at_the_end(17, (0, 17), (1, 17)),
+    ),
+    negative("launcher/uneven-batches-at-epoch-end", "out of step within an epoch", at_the_end(9)),
+    negative(
+        "launcher/uneven-batches-at-epoch-end",
+        "the first rank crashed in its validation",
+        at_the_end(17, (0, 17), error="KeyError: 'labels'\nat train.py:50"),
+    ),
     positive(
         "launcher/uneven-batches-at-epoch-end",
         "one rank ended, the other lost it in a collective",

@@ -25,6 +25,16 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
     """`timeout`, `steps reached`, `interrupted`, or the last line of the fatal exception."""
 
 
+class LoopEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """A DataLoader that was trained on has no more batches."""
+
+    batches: int
+    """That it gave."""
+    steps: int
+    """Optimizer steps of the rank until then."""
+    at: str | None = None
+
+
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
     rank: int
     local_rank: int | None = None
@@ -41,6 +51,8 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     """Backend of torch.distributed's default group; None when never initialised."""
     stack: str | None = None
     """Python stacks of the process when a timeout ended the run."""
+    loops: tuple[LoopEnd, ...] = ()
+    """How the first eight loops over data that it trained on ended, where their data did."""
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):

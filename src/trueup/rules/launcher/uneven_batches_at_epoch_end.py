@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from trueup.rules.collective_logs import waiting
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import errors, listed
@@ -9,10 +11,14 @@ from trueup.rules.rank_ends import LEFT_ALONE, finished, place
 from trueup.rules.rank_ends import waiting as waiting_ranks
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
-from trueup.schema.record import Rank, Record
+from trueup.schema.record import LoopEnd, Rank, Record
 
 
 def detect(record: Record) -> Sighting | None:
+    return left_the_job(record) or left_the_loop(record)
+
+
+def left_the_job(record: Record) -> Sighting | None:
     """Some ranks ended by themselves, and others waited for them in a collective of a further step."""
     done, left = finished(record), waiting_ranks(record)
     if not done or not left or len(done) + len(left) < len(record.ranks):
@@ -29,6 +35,48 @@ def detect(record: Record) -> Sighting | None:
         ),
         confidence="likely",
     )
+
+
+OUT_OF_STEP = re.compile(rf"{LEFT_ALONE.pattern}|op\.preamble\.length <= op\.nbytes|Fatal Python error: Aborted")
+"""What a rank prints that met another collective than its own, or that lost its partners to that."""
+
+
+def left_the_loop(record: Record) -> Sighting | None:
+    """A rank had reached the end of its data, others went on to a further batch, and the ranks were out of step."""
+    ranks = record.ranks
+    if len(ranks) < 2 or not all(rank.exit.reason == "timeout" or _out_of_step(rank) for rank in ranks):
+        return None
+    for loop in range(max(len(rank.loops) for rank in ranks)):
+        ended = [rank for rank in ranks if len(rank.loops) > loop]
+        first = min(ended, key=lambda rank: rank.loops[loop].steps)
+        end = first.loops[loop]
+        further = tuple(rank for rank in ranks if _went_on(rank, loop, end))
+        if further:
+            return Sighting(
+                message=f"The data of rank {first.rank} ended after {end.batches} batches, and {_named(further)} went "
+                "on: from there on the ranks were in different collectives.",
+                evidence=(
+                    Evidence(what="batches until the data ended", value=end.batches, at=end.at, ranks=(first.rank,)),
+                    *(
+                        Evidence(what="waited at", at=place(rank), ranks=(rank.rank,))
+                        for rank in further[:2]
+                        if place(rank)
+                    ),
+                ),
+                confidence="likely",
+            )
+    return None
+
+
+def _went_on(rank: Rank, loop: int, end: LoopEnd) -> bool:
+    """Whether its data were of another length in this loop, or have not ended although it came as far."""
+    if len(rank.loops) > loop:
+        return rank.loops[loop].batches != end.batches
+    return len(rank.loops) == loop and rank.steps >= end.steps
+
+
+def _out_of_step(rank: Rank) -> bool:
+    return bool(rank.error and OUT_OF_STEP.search(rank.error))
 
 
 def numbers(ranks: tuple[Rank, ...]) -> tuple[int, ...]:
@@ -70,6 +118,13 @@ RULE = Rule(
             how="DataLoader(..., drop_last=True), or a sampler that pads to the same number of batches",
         ),
         Remedy(
+            id="end-loops-together",
+            kind="in-process",
+            automatic=True,
+            how="end the loop on all ranks with the one whose data ends first: dist.all_reduce of `has a batch`, MIN, "
+            "before each further batch",
+        ),
+        Remedy(
             id="shard-by-data-parallel-rank",
             kind="code",
             automatic=False,
@@ -85,6 +140,7 @@ RULE = Rule(
     ),
     caution="Compare the number of batches of each rank; a timeout in the middle of an epoch has another cause.",
     sources=("https://github.com/verl-project/verl/issues/1158",),
+    explains=("launcher/collective-desync", "launcher/collective-timeout-absent-rank"),
     log=(
         LogText(text="Detected at least one rank that exhausted inputs", versions="torch 1.8 or newer, Join"),
         LogText(

@@ -9,7 +9,7 @@ from trueup.runs.merging.endings import end_of, silent_end
 from trueup.runs.merging.job import Job, Member, process_group_of, world_size_of
 from trueup.runs.merging.values import items, mapping, text, whole
 from trueup.runs.outcome import Outcome
-from trueup.schema.record import Exit, Rank
+from trueup.schema.record import Exit, LoopEnd, Rank
 
 STACK_KEPT = 20_000
 ERROR_KEPT = 8_000
@@ -67,6 +67,13 @@ def _rank(member: Member, job: Job, events: Events, outcome: Outcome | None) -> 
         steps=steps_of(member),
         process_group=text(group.get("backend")),
         stack=stack[:STACK_KEPT] if stack else None,
+        loops=tuple(_loop(event) for event in member.log.of("loop-end")),
+    )
+
+
+def _loop(event: Event) -> LoopEnd:
+    return LoopEnd(
+        batches=whole(event.get("batches")) or 0, steps=whole(event.get("steps")) or 0, at=text(event.get("at"))
     )
 
 

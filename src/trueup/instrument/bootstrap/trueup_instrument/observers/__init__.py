@@ -13,6 +13,7 @@ NAMES = (
     "libraries",
     "launchers",
     "steps",
+    "loaders",
     "compile_trace",
     "compile_setup",
     "distributed",
@@ -27,6 +28,7 @@ NAMES = (
     "state_dicts",
     "accelerate",
     "transformers",
+    "lightning",
     "peft",
     "evaluation",
 )
