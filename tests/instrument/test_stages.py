@@ -44,6 +44,12 @@ MODELS = {
         nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)) for _ in range(3))),
         ["0", "1", "2"],
     ),
+    "a dict of units": (nn.ModuleDict({"a": Unit(), "b": Unit(), "c": nn.Linear(4, 4)}), ["a", "b"]),
+    "lists in a dict": (
+        nn.ModuleDict({"in": nn.ModuleList(row(2)), "out": nn.ModuleList(row(2))}),
+        ["in.0", "in.1", "out.0", "out.1"],
+    ),
+    "a list of lists": (nn.ModuleList(nn.ModuleList(row(2)) for _ in range(2)), ["0.0", "0.1", "1.0", "1.1"]),
     "a module that holds more than its units": (nn.ModuleList(Downsampling() for _ in range(2)), ["0", "1"]),
 }
 

@@ -75,3 +75,19 @@ def test_an_adapter_that_was_added_after_the_optimizer():
     assert "add_adapter leaves a new adapter frozen" in sighting.cause
     assert "model.set_adapter('second') behind add_adapter" in hows(sighting)
     assert any(each.at == "train.py:30" for each in sighting.evidence)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "order", "words"),
+    [
+        ("FSDP2", [], "fully_shard(block) for each block"),
+        ("FSDP1/FULL_SHARD", [], "auto_wrap_policy="),
+        ("FSDP2", [event("trainer", "Accelerator")], ""),
+    ],
+)
+def test_one_unit_is_answered_with_the_line_of_who_made_it(strategy, order, words):
+    change = {"order+": order, "actual": {"sharding": {"strategy": strategy, "units": 1}}}
+    assert hows(found("sharding/no-wrap-policy-single-unit", change)).startswith(words)
+    assert [each.id for each in found("sharding/no-wrap-policy-single-unit", change).remedies] == (
+        ["wrap-blocks"] if words else []
+    )

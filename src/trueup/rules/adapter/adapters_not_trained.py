@@ -9,7 +9,7 @@ from trueup.rules.facts import applied, listed, places, switched, trained
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Applied, Record
 
-MARKS = ("lora_", "adapter", "ia3_", "vera_", "oft_", "prompt_")
+MARKS = ("lora_", "lora.", "adapter", "ia3_", "vera_", "oft_", "prompt_")
 
 
 def detect(record: Record) -> Sighting | None:

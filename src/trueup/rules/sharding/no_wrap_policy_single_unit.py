@@ -26,7 +26,14 @@ def detect(record: Record) -> Sighting | None:
             Evidence(what="FSDP units", value=1, at=wraps[0].at if wraps else None),
             Evidence(what="blocks of the model", value=blocks.total),
         ),
+        remedies=() if applied(record, "Accelerator", "Trainer") else (in_the_script(strategy),),
     )
+
+
+def in_the_script(strategy: str) -> Remedy:
+    """The line for a program that calls FSDP itself."""
+    how = (EACH_BLOCK if strategy.startswith("FSDP2") else POLICY).how
+    return Remedy(id=IN_SETTINGS.id, kind=IN_SETTINGS.kind, automatic=True, how=how)
 
 
 def detect_in_environment(environment: Environment) -> Sighting | None:
@@ -40,6 +47,28 @@ def detect_in_environment(environment: Environment) -> Sighting | None:
     )
 
 
+IN_SETTINGS = Remedy(
+    id="wrap-blocks",
+    kind="in-process",
+    automatic=True,
+    how="FSDP_AUTO_WRAP_POLICY=TRANSFORMER_BASED_WRAP and FSDP_TRANSFORMER_CLS_TO_WRAP=<block class> (accelerate)",
+)
+POLICY = Remedy(
+    id="auto-wrap-policy",
+    kind="code",
+    automatic=False,
+    how=(
+        "FullyShardedDataParallel(model, auto_wrap_policy=functools.partial(transformer_auto_wrap_policy, "
+        "transformer_layer_cls={<block class>})) (plain FSDP1)"
+    ),
+)
+EACH_BLOCK = Remedy(
+    id="shard-each-block",
+    kind="code",
+    automatic=False,
+    how="fully_shard(block) for each block, then fully_shard(model) (FSDP2)",
+)
+
 RULE = Rule(
     id="sharding/no-wrap-policy-single-unit",
     title="No wrap policy makes the whole model one FSDP unit",
@@ -47,32 +76,7 @@ RULE = Rule(
     severity="warning",
     silent="Peak memory is near that of an unsharded model; everything else works.",
     cause="Without a wrap policy, or with one that matches nothing, only the root is sharded.",
-    remedies=(
-        Remedy(
-            id="wrap-blocks",
-            kind="in-process",
-            automatic=True,
-            how=(
-                "FSDP_AUTO_WRAP_POLICY=TRANSFORMER_BASED_WRAP and FSDP_TRANSFORMER_CLS_TO_WRAP=<block class> "
-                "(accelerate)"
-            ),
-        ),
-        Remedy(
-            id="auto-wrap-policy",
-            kind="code",
-            automatic=False,
-            how=(
-                "FullyShardedDataParallel(model, auto_wrap_policy=functools.partial(transformer_auto_wrap_policy, "
-                "transformer_layer_cls={<block class>})) (plain FSDP1)"
-            ),
-        ),
-        Remedy(
-            id="shard-each-block",
-            kind="code",
-            automatic=False,
-            how="fully_shard(block) for each block, then fully_shard(model) (FSDP2)",
-        ),
-    ),
+    remedies=(IN_SETTINGS, POLICY, EACH_BLOCK),
     caution="A tiny model with hardly any blocks may be one unit.",
     sources=("https://github.com/huggingface/accelerate/issues/3474",),
     from_record=detect,

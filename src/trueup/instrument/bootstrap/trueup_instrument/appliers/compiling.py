@@ -44,18 +44,20 @@ def compile_in_place(module: Any, options: dict[str, Any]) -> None:
 
 
 def repeated_blocks(model: Any) -> list[Any]:
-    """The members of the lists of modules in which one class comes more than once; those within a block left out.
+    """The members of the lists and dicts of modules in which one class comes more than once; none within another.
 
-    Of a list of stages, Sequentials of equal blocks, it is the blocks.
+    Of a list of stages, Sequentials of equal blocks, it is the blocks; of a list of lists, the members of those.
     """
-    lists = (sys.modules["torch"].nn.ModuleList, sys.modules["torch"].nn.Sequential)
+    nn = sys.modules["torch"].nn
+    lists = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
     found: list[Any] = []
     inside: set[int] = set()
     for module in model.modules():
         if id(module) in inside or not isinstance(module, lists):
             continue
-        kinds = [type(child) for child in module]
-        for child in module:
+        members = [child for child in module._modules.values() if child is not None and not modules.is_container(child)]
+        kinds = [type(child) for child in members]
+        for child in members:
             if kinds.count(type(child)) > 1 and any(True for _ in child.children()) and not modules.is_stage(child):
                 found.append(child)
                 inside.update(id(inner) for inner in child.modules())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from trueup_instrument.appliers.binding import Binding
+from trueup_instrument.adapter_names import is_adapter
+from trueup_instrument.appliers.binding import Binding, plain_name
 from trueup_instrument.appliers.replacing import change_arguments, replace
 
 TYPE_CHECKING = False
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 def attach(switch: Switch) -> None:
     binding = Binding(switch)
     switch.after("peft.peft_model", lambda module: _loading(switch, module))
+    switch.after("torch.nn.parallel.distributed", lambda module: _wrapper(switch, module))
     switch.after("torch.optim.optimizer", lambda module: _optimizers(switch, binding, module))
 
 
@@ -36,6 +38,19 @@ def _loading(switch: Switch, module: Any) -> None:
     change_arguments(switch, module.PeftModel, "from_pretrained", trainable)
     change_arguments(switch, module.PeftModel, "load_adapter", trainable)
     change_arguments(switch, module.PeftModel, "__init__", without_inference_mode)
+
+
+def _wrapper(switch: Switch, module: Any) -> None:
+    """DDP reduces the gradients of the parameters that require one when it is made."""
+
+    def unfreeze(arguments: dict[str, Any]) -> None:
+        frozen = [each for each in _adapters(arguments["module"]) if not each.requires_grad]
+        for each in frozen:
+            each.requires_grad_(True)
+        if frozen:
+            switch.changed(f"{len(frozen)} tensors of adapters made trainable", "DistributedDataParallel")
+
+    change_arguments(switch, module.DistributedDataParallel, "__init__", unfreeze)
 
 
 def _optimizers(switch: Switch, binding: Binding, module: Any) -> None:
@@ -68,9 +83,10 @@ def _optimizers(switch: Switch, binding: Binding, module: Any) -> None:
 
 
 def _adapters(model: Any) -> list[Any]:
-    """The parameters of the active adapters of PEFT's layers."""
-    found = []
+    """The parameters of the active adapters of PEFT's layers, or of adapters that are no class of PEFT's."""
+    found, tuned = [], False
     for layer in model.modules():
+        tuned = tuned or hasattr(layer, "adapter_layer_names")
         active = getattr(layer, "active_adapters", ()) if hasattr(layer, "adapter_layer_names") else ()
         for name in layer.adapter_layer_names if active else ():
             parts = getattr(layer, name)
@@ -78,4 +94,12 @@ def _adapters(model: Any) -> list[Any]:
                 if adapter in parts:
                     part = parts[adapter]
                     found += list(part.parameters()) if hasattr(part, "parameters") else [part]
-    return [each for each in found if hasattr(each, "requires_grad_")]
+    return [each for each in found if hasattr(each, "requires_grad_")] if tuned else _own(model)
+
+
+def _own(model: Any) -> list[Any]:
+    """None where one of them is trainable: then it was chosen which are."""
+    found = [
+        each for name, each in model.named_parameters() if is_adapter(plain_name(name)) and each.is_floating_point()
+    ]
+    return [] if any(each.requires_grad for each in found) else found

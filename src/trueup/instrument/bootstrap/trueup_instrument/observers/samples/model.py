@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from trueup_instrument import modules
+from trueup_instrument.adapter_names import is_adapter
 from trueup_instrument.attributes import plain_attribute
 from trueup_instrument.observers.samples import parameters
-from trueup_instrument.observers.samples.updates import is_adapter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _kind(name: str) -> str:
     """`q_proj.lora_A` of `model.layers.0.self_attn.q_proj.lora_A.default.weight`."""
     words = name.split(".")
     for place, word in enumerate(words):
-        if is_adapter(word):
+        if is_adapter(f"{word}."):
             return ".".join(words[max(0, place - 1) : place + 1])
     return name
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from trueup_instrument.adapter_names import is_adapter
 from trueup_instrument.observers.samples import parameters
 
 TYPE_CHECKING = False
@@ -80,21 +81,3 @@ def probe(tensor: Any) -> Any:
     flat = held.view(-1)
     stride = max(1, flat.numel() // PROBED)
     return flat[::stride][:PROBED].clone()
-
-
-ADAPTER_MARKS = (
-    "lora_",
-    "lokr_",
-    "hada_",
-    "ia3_",
-    "oft_",
-    "vera_lambda_",
-    "prompt_embeddings",
-    "adapter_",
-    "adaption_",
-)
-
-
-def is_adapter(name: str) -> bool:
-    """True for names that PEFT's adapters give their parameters."""
-    return any(mark in name for mark in ADAPTER_MARKS)
