@@ -81,7 +81,7 @@ def test_an_adapter_that_was_added_after_the_optimizer():
     ("strategy", "order", "words"),
     [
         ("FSDP2", [], "fully_shard(block) for each block"),
-        ("FSDP1/FULL_SHARD", [], "auto_wrap_policy="),
+        ("FSDP1/FULL_SHARD", [], "FullyShardedDataParallel(model, auto_wrap_policy="),
         ("FSDP2", [event("trainer", "Accelerator")], ""),
     ],
 )
