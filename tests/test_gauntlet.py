@@ -122,6 +122,8 @@ BY_HAND = {
     "attention/math-fallback-attention-dropout": "without dropout it would be another training",
     "checkpointing/compiled-region-falls-back-to-eager": "the line that breaks the graph splits the blocks",
     "checkpointing/compiled-region-with-torch-checkpoint": "the branch on a value splits the blocks",
+    "compile/data-dependent-branch-graph-break": "the branch is the program's own, and which values it is for",
+    "compile/data-dependent-branch-in-forward": "the branch is the program's own, and which values it is for",
     "compile/recompile-mode-of-inputs": "the modes of training and evaluation are left, each with its graph",
     "launcher/uneven-batches-at-epoch-end": "the batches come from the program's own generator, not from a DataLoader",
     "memory/evaluation-predictions-accumulate": "the device is the host: predictions cannot be moved to it",

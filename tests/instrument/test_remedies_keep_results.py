@@ -32,6 +32,8 @@ ORDERS: list[tuple[str, str, dict[str, Any], str | None]] = [
     ("appended", "growing_lists", {"reads": "variable"}, "hide-growing-lists"),
     ("measured", "growing_lists", {"reads": "length"}, "hide-growing-lists"),
     ("alias", "growing_lists", {"reads": "alias"}, "hide-growing-lists"),
+    ("packed", "packed_rows", {"single": False}, "pass-sequence-boundaries"),
+    ("single", "packed_rows", {"single": True}, "pass-sequence-boundaries"),
     ("method", "trainer_steps", {"kind": "method"}, "compile-inner-network"),
     ("function", "trainer_steps", {"kind": "function"}, "compile-inner-network"),
     ("own", "trainer_steps", {"kind": "own"}, "compile-inner-network"),
@@ -245,3 +247,10 @@ def test_a_training_step_runs_its_network_compiled_and_itself_plain(done: dict[s
 def test_a_step_of_the_programs_own_stays_compiled(done: dict[str, Done]) -> None:
     assert changes(done["own"]) == []
     assert done["own"].result == done["own-plain"].result
+
+
+@pytest.mark.parametrize("name", ["packed", "single"])
+def test_flash_attention_that_is_told_where_documents_begin_does_not_branch(done: dict[str, Done], name: str) -> None:
+    assert limits(done[name]) == 0 < limits(done[f"{name}-plain"])
+    assert same_losses(done, name)
+    assert same_gradients(done, name)

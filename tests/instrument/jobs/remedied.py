@@ -540,3 +540,50 @@ def trainer_steps(kind):
     breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
     in_place = model._compiled_call_impl is not None
     return {"losses": losses, "gradients": gradients, "breaks": breaks, "in_place": in_place, **compiler()}
+
+
+def packed_rows(single):
+    """One row of packed documents a step through flash attention, whose kernels are written with plain operators."""
+    import transformers.modeling_flash_attention_utils as flash
+    from transformers import AttentionInterface, AttentionMaskInterface, LlamaConfig, LlamaForCausalLM
+    from transformers.integrations.flash_attention import flash_attention_forward
+
+    def kernel(q, k, v, **options):
+        q, k, v = (each.transpose(1, 2) for each in (q, k, v))
+        return functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
+
+    def apart(q, k, v, cu_seqlens_q, cu_seqlens_k, **options):
+        document = torch.bucketize(torch.arange(q.shape[0]), cu_seqlens_q[1:], right=True)
+        q, k, v = (each.transpose(0, 1)[None] for each in (q, k, v))
+        mask = (document[:, None] == document[None]).tril()
+        return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)[0].transpose(0, 1)
+
+    flash._lazy_imports = lambda *given, **options: (kernel, apart, None, None, None)
+    AttentionInterface.register("flash_written", flash_attention_forward)
+    AttentionMaskInterface.register("flash_written", lambda *args, **options: None)
+    config = LlamaConfig(
+        vocab_size=32,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        use_cache=False,
+        attn_implementation="flash_written",
+    )
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(config).to(torch.bfloat16)
+    for layer in model.model.layers:
+        layer.compile(backend="aot_eager")
+    losses, gradients = [], []
+    for step in range(4):
+        ids = torch.randint(0, 32, (1, 12))
+        lengths = (12,) if single else ((5, 7), (3, 3, 6), (12,), (8, 4))[step]
+        places = torch.cat([torch.arange(length) for length in lengths])[None]
+        loss = model(input_ids=ids, labels=ids, position_ids=places).loss
+        loss.backward()
+        gradients.append([p.grad.norm().item() for p in model.parameters()])
+        model.zero_grad()
+        losses.append(loss.item())
+    breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
+    return {"losses": losses, "gradients": gradients, "breaks": breaks, **compiler()}

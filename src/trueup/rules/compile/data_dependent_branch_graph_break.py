@@ -43,8 +43,8 @@ RULE = Rule(
     remedies=(
         Remedy(
             id="pass-sequence-boundaries",
-            kind="code",
-            automatic=False,
+            kind="in-process",
+            automatic=True,
             how="pass cu_seq_lens_q/k and max_length_q/k from the collator, so that no test is made",
         ),
         Remedy(
