@@ -48,10 +48,16 @@ RULE = Rule(
     severity="error",
     silent="",
     cause=(
-        "Older bitsandbytes calls its kernels outside of torch's operator registry, so transformers refuses a compiled "
-        "quantised model when a Trainer is made."
+        "Older bitsandbytes calls its kernels outside of torch's operator registry, so transformers refuses a "
+        "quantised model that torch.compile has wrapped, of whatever method, when a Trainer is made."
     ),
     remedies=(
+        Remedy(
+            id="compile-in-place",
+            kind="in-process",
+            automatic=True,
+            how="model.compile() in place of model = torch.compile(model), after get_peft_model",
+        ),
         Remedy(
             id="compile-through-trainer",
             kind="config-edit",
