@@ -56,12 +56,12 @@ def died(*errors: str) -> dict[str, Any]:
     }
 
 
-def at_the_end(steps: int, *ends: tuple[int, int], error: str = MISMATCH) -> dict[str, Any]:
-    """Rank 0 met another collective, rank 1 lost it; `ends`: (rank, batches) of loaders that ended."""
+def at_the_end(steps: int, *loops: list[int | None], error: str = MISMATCH) -> dict[str, Any]:
+    """Rank 0 met another collective, rank 1 lost it; `loops`: of each, batches until the data ended, None: not."""
     raised = died(error, f"{CLOSED}\nat train.py:44")
-    for rank in raised["ranks"]:
+    for rank, batches in zip(raised["ranks"], loops, strict=True):
         rank["steps"] = steps
-        rank["loops"] = [{"batches": batches, "steps": batches} for of, batches in ends if of == rank["rank"]]
+        rank["loops"] = [{"batches": each, "steps": each} for each in batches]
     return raised
 
 
@@ -69,27 +69,28 @@ CASES = [
     positive(
         "launcher/uneven-batches-at-epoch-end",
         "the data of one rank ended, the other went on training",
-        at_the_end(17, (0, 17)),
+        at_the_end(17, [17], [None]),
         severity="error",
         confidence="likely",
     ),
     positive(
         "launcher/uneven-batches-at-epoch-end",
         "the data of both ended, after another number of batches",
-        at_the_end(20, (0, 17), (1, 20)),
+        at_the_end(20, [17], [20]),
         severity="error",
         confidence="likely",
     ),
     negative(
         "launcher/uneven-batches-at-epoch-end",
         "out of step after equal epochs",
-        at_the_end(17, (0, 17), (1, 17)),
+        at_the_end(17, [17], [17]),
     ),
-    negative("launcher/uneven-batches-at-epoch-end", "out of step within an epoch", at_the_end(9)),
+    negative("launcher/uneven-batches-at-epoch-end", "the first rank reads for all", at_the_end(17, [17], [])),
+    negative("launcher/uneven-batches-at-epoch-end", "out of step within an epoch", at_the_end(9, [None], [None])),
     negative(
         "launcher/uneven-batches-at-epoch-end",
         "the first rank crashed in its validation",
-        at_the_end(17, (0, 17), error="KeyError: 'labels'\nat train.py:50"),
+        at_the_end(17, [17], [None], error="KeyError: 'labels'\nat train.py:50"),
     ),
     positive(
         "launcher/uneven-batches-at-epoch-end",

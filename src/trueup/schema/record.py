@@ -25,12 +25,12 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
     """`timeout`, `steps reached`, `interrupted`, or the last line of the fatal exception."""
 
 
-class LoopEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """A DataLoader that was trained on has no more batches."""
+class Loop(msgspec.Struct, frozen=True, kw_only=True):
+    """A loop over a DataLoader in which optimizer steps were made."""
 
-    batches: int
-    """That it gave."""
-    steps: int
+    batches: int | None = None
+    """That the loader gave until it had no more; None when it never came to that."""
+    steps: int | None = None
     """Optimizer steps of the rank until then."""
     at: str | None = None
 
@@ -51,8 +51,8 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     """Backend of torch.distributed's default group; None when never initialised."""
     stack: str | None = None
     """Python stacks of the process when a timeout ended the run."""
-    loops: tuple[LoopEnd, ...] = ()
-    """How the first eight loops over data that it trained on ended, where their data did."""
+    loops: tuple[Loop, ...] = ()
+    """The first eight loops over a DataLoader in which it trained, in a job of several ranks."""
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):

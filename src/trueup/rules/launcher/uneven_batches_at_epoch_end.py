@@ -11,7 +11,7 @@ from trueup.rules.rank_ends import LEFT_ALONE, finished, place
 from trueup.rules.rank_ends import waiting as waiting_ranks
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
-from trueup.schema.record import LoopEnd, Rank, Record
+from trueup.schema.record import Loop, Rank, Record
 
 
 def detect(record: Record) -> Sighting | None:
@@ -47,8 +47,10 @@ def left_the_loop(record: Record) -> Sighting | None:
     if len(ranks) < 2 or not all(rank.exit.reason == "timeout" or _out_of_step(rank) for rank in ranks):
         return None
     for loop in range(max(len(rank.loops) for rank in ranks)):
-        ended = [rank for rank in ranks if len(rank.loops) > loop]
-        first = min(ended, key=lambda rank: rank.loops[loop].steps)
+        ended = [rank for rank in ranks if len(rank.loops) > loop and rank.loops[loop].batches is not None]
+        if not ended:
+            continue
+        first = min(ended, key=lambda rank: rank.loops[loop].steps or 0)
         end = first.loops[loop]
         further = tuple(rank for rank in ranks if _went_on(rank, loop, end))
         if further:
@@ -68,11 +70,12 @@ def left_the_loop(record: Record) -> Sighting | None:
     return None
 
 
-def _went_on(rank: Rank, loop: int, end: LoopEnd) -> bool:
+def _went_on(rank: Rank, loop: int, end: Loop) -> bool:
     """Whether its data were of another length in this loop, or have not ended although it came as far."""
-    if len(rank.loops) > loop:
-        return rank.loops[loop].batches != end.batches
-    return len(rank.loops) == loop and rank.steps >= end.steps
+    if len(rank.loops) <= loop:
+        return False  # it takes its batches from elsewhere: accelerate's dispatcher sends them from rank 0
+    batches = rank.loops[loop].batches
+    return rank.steps >= (end.steps or 0) if batches is None else batches != end.batches
 
 
 def _out_of_step(rank: Rank) -> bool:

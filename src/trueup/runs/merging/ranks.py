@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from trueup.runs.events import Event, Events
@@ -9,7 +10,7 @@ from trueup.runs.merging.endings import end_of, silent_end
 from trueup.runs.merging.job import Job, Member, process_group_of, world_size_of
 from trueup.runs.merging.values import items, mapping, text, whole
 from trueup.runs.outcome import Outcome
-from trueup.schema.record import Exit, LoopEnd, Rank
+from trueup.schema.record import Exit, Loop, Rank
 
 STACK_KEPT = 20_000
 ERROR_KEPT = 8_000
@@ -67,14 +68,17 @@ def _rank(member: Member, job: Job, events: Events, outcome: Outcome | None) -> 
         steps=steps_of(member),
         process_group=text(group.get("backend")),
         stack=stack[:STACK_KEPT] if stack else None,
-        loops=tuple(_loop(event) for event in member.log.of("loop-end")),
+        loops=tuple(_loops(member)),
     )
 
 
-def _loop(event: Event) -> LoopEnd:
-    return LoopEnd(
-        batches=whole(event.get("batches")) or 0, steps=whole(event.get("steps")) or 0, at=text(event.get("at"))
-    )
+def _loops(member: Member) -> Iterator[Loop]:
+    ends = {event.get("loop"): event for event in member.log.of("loop-end")}
+    for begin in member.log.of("loop-begin"):
+        end = ends.get(begin.get("loop"), {})
+        yield Loop(
+            batches=whole(end.get("batches")), steps=whole(end.get("steps")), at=text(end.get("at") or begin.get("at"))
+        )
 
 
 def _exit(member: Member, job: Job, outcome: Outcome | None) -> Exit:

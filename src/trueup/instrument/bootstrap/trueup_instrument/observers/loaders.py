@@ -1,4 +1,4 @@
-"""After how many batches the data loader of a training loop ended, in a job of several ranks."""
+"""Training loops over data loaders in a job of several ranks: that they began, and how many batches they had."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 NAME = "loaders"
 TOLD = 8
-"""Loops of a process whose end is told: ranks that see different numbers of batches part at the end of the first."""
+"""Loops of a process that are told of: ranks that see different numbers of batches part at the end of the first."""
 
 
 def attach(session: Session) -> None:
@@ -24,24 +24,41 @@ def attach(session: Session) -> None:
 
 
 class _Loops:
+    """Those over the batches of a loader in which optimizer steps are made: others may differ from rank to rank."""
+
     def __init__(self, session: Session) -> None:
         self._session = session
         self._began: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        """Iterator of a loader → optimizer steps made when its first batch came."""
+        """Iterator of a loader → optimizer steps made when its first batch came, until it was told of."""
+        self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        """Iterator of a loader → number of its loop, from 1, once that was told of."""
         self._told = 0
 
     def came(self, iterator: Any) -> None:
         if iterator._num_yielded == 1:
+            self._numbers.pop(iterator, None)
             self._began[iterator] = self._steps()
+        elif iterator in self._began:
+            self._look(iterator)
+
+    def _look(self, iterator: Any) -> None:
+        """Tell of the loop if steps were made in it."""
+        group = getattr(self._session, "process_group", None) or {}
+        if self._steps() <= self._began[iterator]:
+            return
+        del self._began[iterator]
+        if group.get("world_size", 1) > 1 and self._told < TOLD:
+            self._told += 1
+            self._numbers[iterator] = self._told
+            self._session.write("loop-begin", loop=self._told, at=places.user_line())
 
     def ended(self, iterator: Any) -> None:
-        """Told only where the loop trained: others need not be of one length on all ranks."""
-        began, steps = self._began.pop(iterator, None), self._steps()
-        group = getattr(self._session, "process_group", None) or {}
-        if began is None or steps <= began or group.get("world_size", 1) < 2 or self._told == TOLD:
-            return
-        self._told += 1
-        self._session.write("loop-end", batches=iterator._num_yielded, steps=steps, at=places.user_line())
+        if iterator in self._began:
+            self._look(iterator)
+        number = self._numbers.pop(iterator, None)
+        if number is not None:
+            batches, steps = iterator._num_yielded, self._steps()
+            self._session.write("loop-end", loop=number, batches=batches, steps=steps, at=places.user_line())
 
     def _steps(self) -> int:
         clock = self._session.clock
