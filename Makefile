@@ -8,7 +8,7 @@ STACK := $(VENV)/.installed-stack
 
 # The training stack that the tests, the demo and the benchmarks run on.
 TORCH := torch==2.13.0
-LIBRARIES := transformers==5.24.0 accelerate==1.15.0 peft==0.21.2
+LIBRARIES := transformers==5.24.0 accelerate==1.15.0 peft==0.21.2 lightning==2.6.6
 
 # Tests that hold in an environment without torch.
 BASE_TESTS := tests/cli tests/reports tests/schema tests/layering

@@ -186,8 +186,12 @@ class Session:
         self.write("end", reason=self.end_reason, trained=self.trained, steps=steps, process_group=self.process_group)
 
     def after_torch(self, observer: str, name: str, hook: Callable[[ModuleType], object]) -> None:
-        """Call `hook(module)`, guarded, after `name` is imported and torch itself is complete."""
+        """Call `hook(module)`, guarded, after `name` is imported and torch itself is complete.
+
+        `name` may be what imports torch: it is awaited from now on, as its own import then began before torch's end.
+        """
         guarded = self.guarded(observer, hook)
+        self.imports.after(name, lambda module: None)
         self.imports.after("torch", lambda torch: self.imports.after(name, guarded))
 
     def end_now(self) -> None:

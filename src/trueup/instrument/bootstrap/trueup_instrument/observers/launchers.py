@@ -31,7 +31,7 @@ def attach(session: Session) -> None:
         _deepspeed(session)
 
 
-def _launches(
+def say_launch(
     session: Session,
     name: str,
     processes: int | None,
@@ -57,7 +57,7 @@ def _torchrun(session: Session, module: ModuleType) -> None:
     def launches(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         config = args[0] if args else kwargs["config"]
         low, high, per_node = config.min_nodes, config.max_nodes, config.nproc_per_node
-        _launches(
+        say_launch(
             session,
             "torch.distributed.launch" if "torch.distributed.launch" in sys.orig_argv else "torchrun",
             processes=per_node * low if low == high else None,
@@ -110,7 +110,7 @@ def _accelerate_way(session: Session, way: str) -> Before:
         processes = getattr(options, "num_processes", None) or None  # 0 is accelerate's count of CUDA devices on a CPU
         nodes = getattr(options, "num_machines", None) or 1
         one_process = way == "simple" and getattr(options, "mpirun_hostfile", None) is None
-        _launches(
+        say_launch(
             session,
             "accelerate launch",
             processes,
@@ -157,7 +157,7 @@ def _deepspeed(session: Session) -> None:
         if word.startswith("--world_info="):
             hosts = json.loads(base64.urlsafe_b64decode(word.partition("=")[2]))
             counts = [len(devices) for devices in hosts.values()]
-            _launches(session, "deepspeed", sum(counts), per_node=max(counts), nodes=len(counts))
+            say_launch(session, "deepspeed", sum(counts), per_node=max(counts), nodes=len(counts))
             return
 
 
@@ -173,7 +173,7 @@ def _spawn(session: Session, module: ModuleType) -> None:
 
         def launches(args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments = arguments) -> None:
             given = arguments(args, kwargs)
-            _launches(
+            say_launch(
                 session,
                 "torch.multiprocessing.spawn",
                 given.get("nprocs"),
