@@ -65,7 +65,42 @@ def at_the_end(steps: int, *loops: list[int | None], error: str = MISMATCH) -> d
     return raised
 
 
+def stopped(*loops: list[int | None]) -> dict[str, Any]:
+    """Rank 0 ended by itself, rank 1 lost it; `loops`: of each, batches until the data ended, None: not."""
+    told = [[{"batches": each, "steps": 4} for each in batches] for batches in loops]
+    left = ended(1, "exception", error=f"{CLOSED}\nat train.py:44", loops=told[1])
+    return {"exit": {"code": 1}, "ranks": [ended(0, "finished", loops=told[0]), left]}
+
+
 CASES = [
+    positive(
+        "launcher/collective-desync",
+        "one rank stopped early after an epoch, of data of one length",
+        stopped([4, 4], [4, 4, None]),
+        severity="error",
+        confidence="likely",
+    ),
+    positive(
+        "launcher/uneven-batches-at-epoch-end",
+        "one rank ended, its data were shorter",
+        stopped([4, 4], [5, None]),
+        severity="error",
+        confidence="likely",
+    ),
+    positive(
+        "launcher/uneven-batches-at-epoch-end",
+        "one rank ended, its last data were shorter",
+        stopped([4, 3], [4, None]),
+        severity="error",
+        confidence="likely",
+    ),
+    positive(
+        "launcher/uneven-batches-at-epoch-end",
+        "one rank ended, and nothing is known of the data",
+        stopped([], []),
+        severity="error",
+        confidence="likely",
+    ),
     positive(
         "launcher/uneven-batches-at-epoch-end",
         "the data of one rank ended, the other went on training",

@@ -64,6 +64,16 @@ def place(rank: Rank) -> str | None:
     return raised["place"] if raised else None
 
 
+def same_data(record: Record) -> bool:
+    """True where the data of all ranks were seen to end, after the same number of batches in each loop."""
+    loops = [rank.loops for rank in record.ranks]
+    ends = [[loop.batches for loop in each if loop.batches is not None] for each in loops]
+    done = max((len(rank.loops) for rank in finished(record)), default=0)
+    if not all(ends) or any(len(each) < done for each in ends):
+        return False
+    return all(len(set(at)) == 1 for at in zip(*ends, strict=False))
+
+
 def main_thread(stack: str) -> list[Frame]:
     """The frames of the main thread, innermost first, as py-spy or as faulthandler (there it is last) writes them."""
     threads = list(_THREAD.finditer(stack))

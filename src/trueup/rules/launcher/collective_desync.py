@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from trueup.rules.collective_logs import Waiting, desync, in_words, waiting
 from trueup.rules.definition import LogText, Rule, Sighting
-from trueup.rules.rank_ends import place, timed_out
+from trueup.rules.rank_ends import finished, place, same_data, timed_out
 from trueup.rules.rank_ends import waiting as waiting_ranks
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
@@ -14,9 +14,13 @@ from trueup.schema.record import Rank, Record
 
 
 def detect(record: Record) -> Sighting | None:
-    """All ranks stood in collectives, at different lines, when the run was ended or their timeouts ended them."""
+    """All ranks stood in collectives, at different lines, or some had stopped although they had the same data."""
     stood = tuple(rank for rank in waiting_ranks(record) if rank.exit.reason == "timeout")
-    return apart(record, stood, "when the run was ended") or apart(record, timed_out(record), "until they timed out")
+    return (
+        apart(record, stood, "when the run was ended")
+        or apart(record, timed_out(record), "until they timed out")
+        or decided_alone(record)
+    )
 
 
 def apart(record: Record, left: tuple[Rank, ...], until: str) -> Sighting | None:
@@ -27,6 +31,25 @@ def apart(record: Record, left: tuple[Rank, ...], until: str) -> Sighting | None
         message=f"All {len(left)} ranks waited in collectives {until}, at {len(places)} places: one of them took "
         "another path, or left the loop before the others.",
         evidence=tuple(Evidence(what="waited at", at=place(rank), ranks=(rank.rank,)) for rank in left[:4]),
+        confidence="likely",
+    )
+
+
+def decided_alone(record: Record) -> Sighting | None:
+    """Ranks that ended by themselves, after as many batches as those that waited for them had."""
+    done, left = finished(record), waiting_ranks(record)
+    if not done or not left or len(done) + len(left) < len(record.ranks) or not same_data(record):
+        return None
+    steps, further = done[0].steps, left[0]
+    return Sighting(
+        message=f"Rank {done[0].rank} stopped after {steps} steps and rank {further.rank} went on, although the data "
+        "of all ranks are of one length: a decision to stop, as in early stopping, was not the same on all of them.",
+        evidence=(
+            *(Evidence(what="steps of a rank that stopped", value=each.steps, ranks=(each.rank,)) for each in done[:2]),
+            *(Evidence(what="waited at", at=place(each), ranks=(each.rank,)) for each in left[:2] if place(each)),
+            Evidence(what="batches of a loop on each rank", value=further.loops[0].batches, at=further.loops[0].at),
+        ),
+        remedies=(DECIDE_TOGETHER,),
         confidence="likely",
     )
 
@@ -107,6 +130,14 @@ def _numbers(ranks: list[Waiting]) -> tuple[Evidence, ...]:
         for number, which in sorted(by_number.items())[:3]
     )
 
+
+DECIDE_TOGETHER = Remedy(
+    id="decide-on-all-ranks",
+    kind="code",
+    automatic=False,
+    how="tell all ranks before any leaves the loop: dist.broadcast(stop, 0), or dist.all_reduce(stop, MAX), then `if "
+    "stop.item(): break`",
+)
 
 RULE = Rule(
     id="launcher/collective-desync",

@@ -7,7 +7,7 @@ import re
 from trueup.rules.collective_logs import waiting
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import errors, listed
-from trueup.rules.rank_ends import LEFT_ALONE, finished, place
+from trueup.rules.rank_ends import LEFT_ALONE, finished, place, same_data
 from trueup.rules.rank_ends import waiting as waiting_ranks
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
@@ -21,7 +21,7 @@ def detect(record: Record) -> Sighting | None:
 def left_the_job(record: Record) -> Sighting | None:
     """Some ranks ended by themselves, and others waited for them in a collective of a further step."""
     done, left = finished(record), waiting_ranks(record)
-    if not done or not left or len(done) + len(left) < len(record.ranks):
+    if not done or not left or len(done) + len(left) < len(record.ranks) or same_data(record):
         return None
     steps = max(rank.steps for rank in done)
     return Sighting(
