@@ -22,7 +22,9 @@ ORDERS: list[tuple[str, str, dict[str, Any], str | None]] = [
     ("wrapped", "checkpoints_with_breaks", {"whole": False}, "checkpoint-around-compile"),
     ("whole", "checkpoints_with_breaks", {"whole": True}, "checkpoint-around-compile"),
     ("lengths", "lengths", {"static": True}, "mark-dynamic"),
+    ("lengths of a wrapper", "lengths", {"static": True, "wrapped": True}, "mark-dynamic"),
     ("padded", "padded_rows", {"mask": True}, "bucket-lengths"),
+    ("padded for a wrapper", "padded_rows", {"mask": True, "wrapped": True}, "bucket-lengths"),
     ("unmasked", "padded_rows", {"mask": False}, "bucket-lengths"),
     ("flash", "flash_layers", {}, "attention-without-layer-index"),
     ("adapters", "frozen_base", {"peft": True}, "enable-input-require-grads"),
@@ -32,8 +34,8 @@ ORDERS: list[tuple[str, str, dict[str, Any], str | None]] = [
     ("appended", "growing_lists", {"reads": "variable"}, "hide-growing-lists"),
     ("measured", "growing_lists", {"reads": "length"}, "hide-growing-lists"),
     ("alias", "growing_lists", {"reads": "alias"}, "hide-growing-lists"),
-    ("packed", "packed_rows", {"single": False}, "pass-sequence-boundaries"),
-    ("single", "packed_rows", {"single": True}, "pass-sequence-boundaries"),
+    ("packed", "packed_rows", {"single": False}, "read-boundaries-once"),
+    ("single", "packed_rows", {"single": True}, "read-boundaries-once"),
     ("method", "trainer_steps", {"kind": "method"}, "compile-inner-network"),
     ("function", "trainer_steps", {"kind": "function"}, "compile-inner-network"),
     ("own", "trainer_steps", {"kind": "own"}, "compile-inner-network"),
@@ -161,16 +163,18 @@ def test_a_break_within_a_checkpoint_splits_the_block(done: dict[str, Done], nam
     assert same_gradients(done, name)
 
 
-def test_marked_sizes_take_one_graph(done: dict[str, Done]) -> None:
-    assert done["lengths-plain"].result["graphs"] >= 6
-    assert done["lengths"].result["graphs"] == 1
-    assert same_losses(done, "lengths")
+@pytest.mark.parametrize("name", ["lengths", "lengths of a wrapper"])
+def test_marked_sizes_take_one_graph(done: dict[str, Done], name: str) -> None:
+    assert done[f"{name}-plain"].result["graphs"] >= 6
+    assert done[name].result["graphs"] == 1
+    assert same_losses(done, name)
 
 
-def test_rows_are_padded_where_a_mask_makes_it_equal(done: dict[str, Done]) -> None:
-    assert done["padded"].result["rows"] == [64] * 4
-    assert done["padded"].result["graphs"] < done["padded-plain"].result["graphs"]
-    assert same_losses(done, "padded")
+@pytest.mark.parametrize("name", ["padded", "padded for a wrapper"])
+def test_rows_are_padded_where_a_mask_makes_it_equal(done: dict[str, Done], name: str) -> None:
+    assert done[name].result["rows"] == [64] * 4
+    assert done[name].result["graphs"] < done[f"{name}-plain"].result["graphs"]
+    assert same_losses(done, name)
 
 
 def test_rows_without_a_mask_stay(done: dict[str, Done]) -> None:

@@ -90,7 +90,7 @@ APPLICATIONS = (
     Application(remedy="isolate-recompiles"),
     Application(remedy="dynamic-module-numbers"),
     Application(remedy="hide-growing-lists"),
-    Application(remedy="pass-sequence-boundaries"),
+    Application(remedy="read-boundaries-once"),
     Application(remedy="keep-modes-uniform"),
     Application(remedy="mark-dynamic", excludes=("bucket-lengths",)),
     Application(remedy="bucket-lengths"),

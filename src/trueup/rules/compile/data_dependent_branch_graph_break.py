@@ -42,10 +42,13 @@ RULE = Rule(
     ),
     remedies=(
         Remedy(
-            id="pass-sequence-boundaries",
+            id="read-boundaries-once",
             kind="in-process",
             automatic=True,
-            how="pass cu_seq_lens_q/k and max_length_q/k from the collator, so that no test is made",
+            how=(
+                "have the collator pass cu_seq_lens_q/k and max_length_q/k, so that no test is made: "
+                "DataCollatorWithFlattening(return_flash_attn_kwargs=True)"
+            ),
         ),
         Remedy(
             id="move-branch-out",
