@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from records import LOSSES, finding, record
 
 from trueup.procedures.fix import fix
 from trueup.remedies import registry
 from trueup.remedies.application import Application
+from trueup.schema.finding import Evidence
 from trueup.schema.record import Record
 from trueup.schema.variant import Variant
 
@@ -64,6 +66,16 @@ def test_a_remedy_that_cures_is_applied_and_proved() -> None:
     assert fixing.variant.fingerprint == {"torch": "2.13.0"}
     assert [(step.how, step.automatic) for step in fixing.recipe] == [("set disable-kv-cache", True)]
     assert fixing.probes == 2
+
+
+def test_what_is_to_be_changed_is_where_the_program_is_not_what_it_printed() -> None:
+    places = ("/tmp/fix/probe-1/stderr.txt:34", "train.py:9", "stdout.txt:2", "notes/stderr.txt.py:3")
+    evidence = tuple(Evidence(what="seen", at=place) for place in places)
+
+    def job(remedies: set[str]) -> Record:
+        return record() if remedies else record(msgspec.structs.replace(finding(KV, KV_OFF), evidence=evidence))
+
+    assert fix(runs_of(job)[0]).recipe[0].at == ("train.py:9", "notes/stderr.txt.py:3")
 
 
 def test_a_remedy_with_which_the_finding_stands_gives_way_to_the_next() -> None:

@@ -6,6 +6,7 @@ computed before. What two remedies do together is what is proved: the last run h
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -19,6 +20,9 @@ from trueup.schema.finding import Finding
 from trueup.schema.fixing import Applied, Fixing, Proof, Speed, Step
 from trueup.schema.record import Record
 from trueup.schema.variant import Variant
+
+_OUTPUT = re.compile(r"(?:^|[\\/])std(?:out|err)\.txt:\d+$")
+"""Where a run printed something; that is not where its program is to be changed."""
 
 
 def fix(run: Run, limits: Sequence[str] = (), goal: Goal = "correct", pairs: int = 1) -> Fixing:
@@ -100,7 +104,8 @@ def _by_hand(finding: Finding, search: Search) -> str:
 
 def _step(finding: Finding, remedy: str, automatic: bool) -> Step:
     named = next(each for each in finding.remedies if each.id == remedy)
-    places = dict.fromkeys(evidence.at for evidence in finding.evidence if evidence.at)
+    seen = (evidence.at for evidence in finding.evidence if evidence.at and not _OUTPUT.search(evidence.at))
+    places = dict.fromkeys(seen)
     return Step(rule=finding.rule, remedy=remedy, how=named.how, at=tuple(places)[:3], automatic=automatic)
 
 
