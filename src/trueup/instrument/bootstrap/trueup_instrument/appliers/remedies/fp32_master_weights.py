@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 import weakref
 
 TYPE_CHECKING = False
@@ -24,8 +26,7 @@ def _steps(switch: Switch, module: Any) -> None:
     held: list[tuple[Any, Any, Any]] = []
     """(parameter, its own data, its own gradient) of the step that runs."""
 
-    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-        held.clear()
+    def take(optimizer: Any) -> None:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is None or str(parameter.dtype) not in LOW:
@@ -40,7 +41,7 @@ def _steps(switch: Switch, module: Any) -> None:
         if held:
             switch.changed("updates in float32", type(optimizer).__name__)
 
-    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+    def give_back() -> None:
         for parameter, own, gradient in held:
             masters[id(parameter)] = parameter.data
             parameter.grad = None
@@ -48,6 +49,29 @@ def _steps(switch: Switch, module: Any) -> None:
             parameter.data = own
             parameter.grad = gradient
         held.clear()
+
+    def before(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        held.clear()
+        take(optimizer)
+        closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
+        if not callable(closure):
+            return None
+
+        @functools.wraps(closure)
+        def in_low_precision() -> Any:
+            """The forward and backward that the step asks for see the parameters as they are outside of it."""
+            give_back()
+            loss = closure()
+            take(optimizer)
+            return loss
+
+        if "closure" in kwargs:
+            return args, {**kwargs, "closure": in_low_precision}
+        return (args[0], in_low_precision, *args[2:]), kwargs
+
+    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+        with sys.modules["torch"].no_grad():
+            give_back()
 
     module.register_optimizer_step_pre_hook(before)
     module.register_optimizer_step_post_hook(after)
