@@ -263,9 +263,13 @@ def checkpoints_with_breaks(whole):
     return trained(model)
 
 
-def lengths(static):
+def lengths(static, wrapped=False):
     model = models.Model(blocks=2)
-    model.compile(backend="aot_eager", dynamic=False if static else None)
+    options = {"backend": "aot_eager", "dynamic": False if static else None}
+    if wrapped:
+        model = torch.compile(model, **options)
+    else:
+        model.compile(**options)
     losses = []
     for step in range(6):
         loss = models.loss_of(model, torch.randint(0, 16, (2 + step % 3, 9 + step)))
@@ -274,7 +278,7 @@ def lengths(static):
     return {"losses": losses, **compiler()}
 
 
-def padded_rows(mask):
+def padded_rows(mask, wrapped=False):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
@@ -287,7 +291,10 @@ def padded_rows(mask):
         use_cache=False,
     )
     model = LlamaForCausalLM(config)
-    model.compile(backend="aot_eager", dynamic=False)
+    if wrapped:
+        model = torch.compile(model, backend="aot_eager", dynamic=False)
+    else:
+        model.compile(backend="aot_eager", dynamic=False)
     losses, rows = [], []
     for step in range(4):
         ids = torch.randint(0, 32, (2, 7 + 3 * step))
