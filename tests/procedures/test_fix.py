@@ -192,6 +192,7 @@ def test_a_job_that_fails_is_repaired() -> None:
     assert fixing.proof is not None
     assert fixing.proof.findings_gone
     assert fixing.proof.numerics.verdict == "not compared"
+    assert fixing.proof.speed.ratio is None
 
 
 def test_what_a_cure_uncovers_is_cured_too() -> None:

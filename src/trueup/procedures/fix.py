@@ -75,9 +75,14 @@ def _why_unobserved(record: Record) -> tuple[str, ...]:
 
 
 def _speed(search: Search, sameness: Sameness, pairs: int) -> Speed:
-    """Over pairs in the order was, is, is, was, so that what drifts on the machine meets both alike."""
+    """Over pairs in the order was, is, is, was, so that what drifts on the machine meets both alike.
+
+    The few steps before a failure are cold ones, which say nothing of the job's pace.
+    """
     befores, afters = [search.before], [search.record(search.kept)]
-    if not search.before.exit.code and speed(befores, afters).ratio is not None:
+    if search.before.exit.code:
+        return speed((), afters)
+    if speed(befores, afters).ratio is not None:
         spare = [sameness.control] if sameness.control is not None else []
         for _ in range(pairs - 1):
             afters.append(search.again(variant_of(search.kept)))

@@ -58,6 +58,12 @@ class Net(nn.Module):
     def loss(self, ids: torch.Tensor) -> torch.Tensor:
         return F.cross_entropy(Net.forward(self, ids), ids.roll(-1, 0))
 
+    def loss_from_blocks(self, ids: torch.Tensor) -> torch.Tensor:
+        x = F.one_hot(ids % WIDTH, WIDTH).float()
+        for block in self.blocks:
+            x = block(x)
+        return F.cross_entropy(self.head(x), ids.roll(-1, 0))
+
 
 class Adapted(nn.Module):
     """A linear layer with a low-rank part beside it."""
@@ -191,6 +197,13 @@ def loss_is_a_method(right: bool) -> list[float]:
     return trained(model, lambda ids: model.loss(ids))
 
 
+def loss_that_begins_with_sharded_parts(right: bool) -> list[float]:
+    model = sharded(Net())
+    if right:
+        register_fsdp_forward_method(model, "loss_from_blocks")
+    return trained(model, lambda ids: model.loss_from_blocks(ids))
+
+
 def sharded(model: Any, **options: Any) -> Any:
     for block in model.blocks:
         fully_shard(block, **options)
@@ -206,6 +219,7 @@ FAULTS = (
     root_left_out,
     adapters_after_sharding,
     loss_is_a_method,
+    loss_that_begins_with_sharded_parts,
 )
 
 

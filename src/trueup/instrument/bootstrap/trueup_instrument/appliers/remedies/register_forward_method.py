@@ -63,22 +63,45 @@ def _methods(model: Any) -> list[str]:
 
 def _watch_method(switch: Switch, model: Any, name: str, register: Callable[[Any, str], None]) -> None:
     original = getattr(model, name)
+    unused, forget = switch.guarded(_unused), switch.guarded(_forget)
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        numbers = _random_numbers()
+        numbers, parts = _random_numbers(), unused(model)
         try:
             return original(*args, **kwargs)
         except RuntimeError as error:
             if not MIXED.search(str(error)) or vars(model).get(name) is not call:
                 raise
         vars(model).pop(name)
+        forget(parts or [])
         register(model, name)
         switch.changed(f"{name} gathers parameters", type(model).__name__)
         _set_random_numbers(numbers)
         return getattr(model, name)(*args, **kwargs)
 
     setattr(model, name, call)
+
+
+def _unused(model: Any) -> list[Any]:
+    """(part, state, its groups with the mesh of each after forward) of the sharded parts that have not run yet."""
+    found = []
+    for part in model.modules():
+        state = part._get_fsdp_state() if part is not model and hasattr(part, "_get_fsdp_state") else None
+        if state is not None and state._is_root is None:
+            groups = getattr(state, "_fsdp_param_groups", None) or [state._fsdp_param_group]
+            found.append((part, state, [(each, each.post_forward_mesh_info) for each in groups if each is not None]))
+    return found
+
+
+def _forget(parts: list[Any]) -> None:
+    """Parts that ran as if each were a whole model become parts again, which the model gathers and frees."""
+    for part, state, groups in parts:
+        if state._is_root:
+            state._is_root = None
+            for group, mesh in groups:
+                group.post_forward_mesh_info = mesh
+            part.reshard()
 
 
 def _random_numbers() -> list[Any]:
