@@ -21,7 +21,7 @@ LIBRARIES = ("torch", "numpy")
 CALLS = ("LOAD_ATTR", "LOAD_METHOD")
 
 
-def appended_lists(model: Any, module_class: Any) -> list[Place]:
+def appended_lists(model: Any) -> list[Place]:
     """The lists on the modules of `model`, and those of Python modules, that its code appends to and does nothing else.
 
     Lists that something else holds as well are left out. Empty where the code comes to attributes in ways that hide

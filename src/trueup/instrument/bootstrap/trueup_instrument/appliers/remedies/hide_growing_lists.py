@@ -6,7 +6,6 @@ all; whoever reads the list between two calls finds it whole.
 
 from __future__ import annotations
 
-import sys
 import weakref
 
 from trueup_instrument.appliers.appended import appended_lists
@@ -27,7 +26,7 @@ def attach(switch: Switch) -> None:
     def around(module: Any, arguments: Any) -> tuple[Any, Callable[[], None] | None]:
         places = known.get(module)
         if places is None:
-            places = known[module] = appended_lists(module, sys.modules["torch"].nn.Module)
+            places = known[module] = appended_lists(module)
         hidden = [each for each in places if type(each[0].get(each[1])) is list]
         if not hidden:
             return arguments, None
