@@ -68,6 +68,7 @@ def test_faults_of_data_parallelism_compute_what_the_right_jobs_do(tmp_path: Pat
         "adapters_after_sharding",
         "loss_is_a_method",
         "loss_that_begins_with_sharded_parts",
+        "loss_that_begins_with_nested_parts",
     }
     for fault, (repaired, right) in printed.items():
         assert repaired == pytest.approx(right, rel=2e-5, abs=1e-7), fault

@@ -45,7 +45,7 @@ class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed = nn.Embedding(CLASSES, WIDTH)
-        self.blocks = nn.ModuleList(Block() for _ in range(2))
+        self.blocks = nn.Sequential(*(Block() for _ in range(2)))
         self.dropout = nn.Dropout(0.1)
         self.head = nn.Linear(WIDTH, CLASSES)
 
@@ -62,6 +62,10 @@ class Net(nn.Module):
         x = F.one_hot(ids % WIDTH, WIDTH).float()
         for block in self.blocks:
             x = block(x)
+        return F.cross_entropy(self.head(x), ids.roll(-1, 0))
+
+    def loss_from_stack(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.blocks(F.one_hot(ids % WIDTH, WIDTH).float())
         return F.cross_entropy(self.head(x), ids.roll(-1, 0))
 
 
@@ -204,6 +208,17 @@ def loss_that_begins_with_sharded_parts(right: bool) -> list[float]:
     return trained(model, lambda ids: model.loss_from_blocks(ids))
 
 
+def loss_that_begins_with_nested_parts(right: bool) -> list[float]:
+    model = Net()
+    for block in model.blocks:
+        fully_shard(block)
+    fully_shard(model.blocks)
+    fully_shard(model)
+    if right:
+        register_fsdp_forward_method(model, "loss_from_stack")
+    return trained(model, lambda ids: model.loss_from_stack(ids))
+
+
 def sharded(model: Any, **options: Any) -> Any:
     for block in model.blocks:
         fully_shard(block, **options)
@@ -220,6 +235,7 @@ FAULTS = (
     adapters_after_sharding,
     loss_is_a_method,
     loss_that_begins_with_sharded_parts,
+    loss_that_begins_with_nested_parts,
 )
 
 

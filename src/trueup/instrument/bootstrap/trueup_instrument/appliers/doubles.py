@@ -70,6 +70,10 @@ def attach(switch: Switch) -> None:
 def _double(switch: Switch, model: Any) -> None:
     """Each module casts what it is given, too: inputs are as the program makes them."""
     torch = sys.modules["torch"]
+    if isinstance(model, (list, tuple)):
+        for each in model:
+            _double(switch, each)
+        return
     narrow = [each for each in (*model.parameters(), *model.buffers()) if _is_narrow(torch, each)]
     if not narrow:
         return
@@ -86,11 +90,13 @@ def _double(switch: Switch, model: Any) -> None:
 
 def _double_inputs(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
     torch = sys.modules["torch"]
-    from torch.utils._pytree import tree_map_only
+    from torch.utils._pytree import tree_leaves, tree_map_only
 
     def cast(each: Any) -> Any:
         return each.double() if _is_narrow(torch, each) else each
 
+    if not any(isinstance(each, torch.Tensor) and _is_narrow(torch, each) for each in tree_leaves((args, kwargs))):
+        return args, kwargs  # what a module was given to fill is the caller's own
     return tree_map_only(torch.Tensor, cast, args), tree_map_only(torch.Tensor, cast, kwargs)
 
 
@@ -99,11 +105,9 @@ def _is_narrow(torch: Any, tensor: Any) -> bool:
 
 
 def _keep(switch: Switch, torch: ModuleType) -> None:
-    double = torch.Tensor.double
-
     def kept(was: Any, now: Any) -> Any:
         if was.dtype == torch.float64 and isinstance(now, torch.Tensor) and _is_narrow(torch, now):
-            return double(was).to(now.device)
+            return was.to(now.device, copy=True)
         return now
 
     def cast(original: Callable[..., Any]) -> Callable[..., Any]:

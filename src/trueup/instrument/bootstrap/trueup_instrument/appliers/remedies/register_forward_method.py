@@ -84,7 +84,9 @@ def _watch_method(switch: Switch, model: Any, name: str, register: Callable[[Any
 
 
 def _unused(model: Any) -> list[Any]:
-    """(part, state, its groups with the mesh of each after forward) of the sharded parts that have not run yet."""
+    """(part, state, its groups with the mesh of each after forward) of the sharded parts, until the model has run."""
+    if model._get_fsdp_state()._is_root is not None:
+        return []
     found = []
     for part in model.modules():
         state = part._get_fsdp_state() if part is not model and hasattr(part, "_get_fsdp_state") else None
@@ -97,7 +99,7 @@ def _unused(model: Any) -> list[Any]:
 def _forget(parts: list[Any]) -> None:
     """Parts that ran as if each were a whole model become parts again, which the model gathers and frees."""
     for part, state, groups in parts:
-        if state._is_root:
+        if state._is_root is not None:
             state._is_root = None
             for group, mesh in groups:
                 group.post_forward_mesh_info = mesh
