@@ -31,6 +31,7 @@ ORDERS: list[tuple[str, str, dict[str, Any], str | None]] = [
     ("trained", "frozen_base", {"peft": False}, "enable-input-require-grads"),
     ("routed", "experts", {"noise": 1e-2}, "save-router-decision"),
     ("repeatable", "experts", {"noise": 0.0}, "save-router-decision"),
+    ("drawn", "experts", {"noise": None}, "save-router-decision"),
     ("appended", "growing_lists", {"reads": "variable"}, "hide-growing-lists"),
     ("measured", "growing_lists", {"reads": "length"}, "hide-growing-lists"),
     ("alias", "growing_lists", {"reads": "alias"}, "hide-growing-lists"),
@@ -218,9 +219,11 @@ def test_tokens_go_to_the_experts_of_the_forward_pass(done: dict[str, Done]) -> 
     assert done["routed"].result["recomputed"] == pytest.approx(done["routed"].result["kept"], rel=2e-2)
 
 
-def test_repeatable_experts_compute_the_same_with_their_decision_kept(done: dict[str, Done]) -> None:
-    assert done["repeatable"].result["recomputed"] == pytest.approx(done["repeatable"].result["kept"], rel=ROUNDING)
-    assert done["repeatable"].result == done["repeatable-plain"].result
+@pytest.mark.parametrize("name", ["repeatable", "drawn"])
+def test_repeatable_experts_compute_the_same_with_their_decision_kept(done: dict[str, Done], name: str) -> None:
+    assert changes(done[name])
+    assert done[name].result["recomputed"] == pytest.approx(done[name].result["kept"], rel=ROUNDING)
+    assert done[name].result == done[f"{name}-plain"].result
 
 
 def test_a_list_that_grows_takes_one_graph_and_is_whole_between_the_steps(done: dict[str, Done]) -> None:

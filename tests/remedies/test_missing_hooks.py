@@ -72,3 +72,47 @@ def test_modules_that_cannot_be_called_in_another_way(switch: Any, tmp_path: Pat
     remedy._route(switch, wrapper, [])
     assert vars(wrapper.module) == {}
     assert refusals(tmp_path) == ["modules of this torch cannot be called in another way"]
+
+
+def test_compiled_programs_whose_code_would_run_eager_under_a_mode(
+    switch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from trueup_instrument.appliers.remedies import save_router_decision as remedy
+
+    monkeypatch.delattr(TorchDispatchMode, "ignore_compile_internals", raising=False)
+    monkeypatch.setattr(torch, "compile", lambda model: model)
+    given: list[Any] = []
+
+    def checkpoint(function: Any, use_reentrant: bool | None = None, context_fn: Any = print) -> None:
+        given.append(context_fn)
+
+    module: Any = SimpleNamespace(checkpoint=checkpoint, noop_context_fn=print)
+    remedy._functions(switch, module, remedy._compiled(switch))
+    module.checkpoint(len, use_reentrant=False)
+    assert given.pop() is not print
+    torch.compile(len)
+    module.checkpoint(len, use_reentrant=False)
+    assert given.pop() is print
+    assert refusals(tmp_path) == [remedy.STAYS_EAGER]
+
+
+@pytest.mark.parametrize("first", ["0", "min"])
+def test_rows_that_begin_within_a_document_are_given_no_boundaries(
+    switch: Any, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """Releases of transformers have documents begin at position 0, or at the smallest one."""
+    import torch
+    from trueup_instrument.appliers.remedies import read_boundaries_once as remedy
+
+    def prepare(ids: torch.Tensor) -> Any:
+        begins = (ids.view(-1) == (0 if first == "0" else ids.min())).nonzero().view(-1)
+        starts = torch.cat((begins, torch.tensor([ids.numel()])))
+        return (starts, starts), (int(ids.max()) + 1,) * 2
+
+    monkeypatch.setitem(sys.modules, remedy.FLASH, SimpleNamespace(prepare_fa_kwargs_from_position_ids=prepare))
+    boundaries = remedy.Boundaries()
+    assert boundaries.of(torch.tensor([[0, 1, 2, 0, 1]]))["cu_seq_lens_q"].tolist() == [0, 3, 5]
+    assert boundaries.of(torch.tensor([[3, 4, 0, 1, 2]])) == {}
+    assert bool(boundaries.of(torch.tensor([[2, 3, 4]]))) == (first == "min")

@@ -440,12 +440,29 @@ class Experts(nn.Module):
         return x + out.view_as(x)
 
 
+class Drawn(nn.Module):
+    """Draws the expert of a token, and what it drops after that."""
+
+    def __init__(self):
+        super().__init__()
+        self.router = nn.Linear(WIDTH, 4, bias=False)
+        self.experts = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x):
+        flat = x.flatten(0, -2)
+        weights = self.router(flat).softmax(-1)
+        chosen = torch.multinomial(weights, 1)
+        given = torch.stack([expert(flat) for expert in self.experts], 1)
+        out = given.take_along_dim(chosen.unsqueeze(-1), 1).squeeze(1) * weights.gather(1, chosen)
+        return x + functional.dropout(out, 0.5).view_as(x)
+
+
 class Routed(nn.Module):
     """Its blocks of experts, recomputed or not."""
 
     def __init__(self, noise, recompute):
         super().__init__()
-        self.blocks = nn.ModuleList(Experts(noise) for _ in range(2))
+        self.blocks = nn.ModuleList(Drawn() if noise is None else Experts(noise) for _ in range(2))
         self.recompute = recompute
 
     def forward(self, x):
@@ -455,7 +472,7 @@ class Routed(nn.Module):
 
 
 def experts(noise):
-    """What is trained without recomputation, and with it; the words of the error in its place."""
+    """What is trained without recomputation, and with it; the words of the error in its place. No noise: drawn."""
 
     def told(recompute):
         torch.manual_seed(0)

@@ -24,15 +24,15 @@ BOUNDARIES = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
 
 
 def attach(switch: Switch) -> None:
-    boundaries = Boundaries()
+    boundaries, configs = Boundaries(), Configs()
 
     def around(module: Any, arguments: Any) -> tuple[Any, None]:
         args, kwargs = arguments
         ids = given(module, args, kwargs)
-        if ids is None or not uses_flash(module):
-            return arguments, None
-        switch.changed("boundaries of documents passed", type(module).__name__)
-        return (args, {**kwargs, **boundaries.of(ids)}), None
+        passed = boundaries.of(ids) if ids is not None and configs.use_flash(module) else {}
+        if passed:
+            switch.changed("boundaries of documents passed", type(module).__name__)
+        return (args, {**kwargs, **passed}), None
 
     around_compiled_calls(switch, around)
 
@@ -45,9 +45,14 @@ class Boundaries:
         self._last: dict[str, Any] = {}
 
     def of(self, ids: Any) -> dict[str, Any]:
+        """Empty for a row whose first document does not begin where the library has one begin: what it makes of that
+        is its own.
+        """
         if self._seen is None or self._seen[0]() is not ids or self._seen[1] != ids._version:
             starts, longest = sys.modules[FLASH].prepare_fa_kwargs_from_position_ids(ids)
-            self._last = dict(zip(BOUNDARIES, (*starts, *(int(each) for each in longest)), strict=True))
+            whole = int(starts[0][0]) == 0
+            values = (*starts, *(int(each) for each in longest)) if whole else ()
+            self._last = dict(zip(BOUNDARIES, values, strict=True)) if whole else {}
             self._seen = weakref.ref(ids), ids._version
         return self._last
 
@@ -74,7 +79,16 @@ def given(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return ids if all(taken.get(name) is None for name in stays) else None
 
 
-def uses_flash(module: Any) -> bool:
-    """Whether the attention of a model of transformers, or of one of its blocks, is a flash kernel."""
-    configs = (getattr(each, "config", None) for each in module.modules())
-    return any("flash" in str(getattr(config, "_attn_implementation", None)) for config in configs)
+class Configs:
+    """The configs of the models that were asked about, and of their parts."""
+
+    def __init__(self) -> None:
+        self._found: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+
+    def use_flash(self, module: Any) -> bool:
+        """Whether the attention of a model of transformers, or of one of its blocks, is a flash kernel."""
+        found = self._found.get(module)
+        if found is None:
+            configs = [getattr(each, "config", None) for each in module.modules()]
+            found = self._found[module] = list({id(each): each for each in configs}.values())
+        return any("flash" in str(getattr(config, "_attn_implementation", None)) for config in found)

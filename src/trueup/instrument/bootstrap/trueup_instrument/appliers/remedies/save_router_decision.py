@@ -1,17 +1,20 @@
 """What a router chose in the forward pass is kept, and chosen again when a checkpoint recomputes the block.
 
 Choices are the results of top-k and its like, copied: a program may normalise them in place. Everything else is
-recomputed as before. What Dynamo traces is left alone.
+recomputed as before; so is a choice at random, whose result is thrown away, so that the generator goes on as it did.
+What Dynamo traces is left alone, and so is a program that compiles anything with a torch whose compiled code falls back
+to eager under a dispatch mode.
 """
 
 from __future__ import annotations
 
 import functools
 
-from trueup_instrument.appliers.replacing import change_arguments
+from trueup_instrument.appliers.replacing import change_arguments, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
@@ -30,11 +33,31 @@ CHOOSING = (
 )
 
 
+STAYS_EAGER = "this torch runs compiled code eager under the mode that keeps choices"
+
+
 def attach(switch: Switch) -> None:
-    switch.after("torch.utils.checkpoint", lambda module: _functions(switch, module))
+    compiled = _compiled(switch)
+    switch.after("torch.utils.checkpoint", lambda module: _functions(switch, module, compiled))
 
 
-def _functions(switch: Switch, module: ModuleType) -> None:
+def _compiled(switch: Switch) -> Callable[[], bool]:
+    """Asks whether the program has compiled anything so far, where that matters."""
+    calls: list[bool] = []
+
+    def noting(original: Callable[..., Any]) -> Callable[..., Any]:
+        def torch_compile(*args: Any, **options: Any) -> Any:
+            if not options.get("disable"):
+                calls[:] = [True]
+            return original(*args, **options)
+
+        return torch_compile
+
+    switch.after("torch", lambda torch: _compiles_under_modes() or replace(torch, "compile", noting))
+    return lambda: bool(calls)
+
+
+def _functions(switch: Switch, module: ModuleType, compiled: Callable[[], bool]) -> None:
     modes = functools.cache(lambda: _modes(switch))
 
     def contexts() -> tuple[Any, Any]:
@@ -47,10 +70,21 @@ def _functions(switch: Switch, module: ModuleType) -> None:
 
         if arguments.get("use_reentrant") is not False or torch.compiler.is_compiling():
             return
-        if arguments.get("context_fn") is module.noop_context_fn:
-            arguments["context_fn"] = contexts
+        if arguments.get("context_fn") is not module.noop_context_fn:
+            return
+        if compiled():
+            switch.cannot(STAYS_EAGER)
+            return
+        arguments["context_fn"] = contexts
 
     change_arguments(switch, module, "checkpoint", keep)
+
+
+def _compiles_under_modes() -> bool:
+    """Whether Dynamo asks a dispatch mode if compiled code within it may stay compiled."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    return hasattr(TorchDispatchMode, "ignore_compile_internals")
 
 
 def _modes(switch: Switch) -> tuple[Any, Any]:
@@ -99,8 +133,10 @@ def _modes(switch: Switch) -> tuple[Any, Any]:
 
         def choose(self, func: Any, args: Any, kwargs: Any) -> Any:
             place, self.place = self.place, self.place + 1
-            if place < len(self.choices) and self.choices[place][:2] == (func, shapes((args, kwargs))):
-                return copied(self.choices[place][2])
-            return func(*args, **kwargs)
+            if place >= len(self.choices) or self.choices[place][:2] != (func, shapes((args, kwargs))):
+                return func(*args, **kwargs)
+            if torch.Tag.nondeterministic_seeded in func.tags:
+                func(*args, **kwargs)  # draws what the forward pass drew
+            return copied(self.choices[place][2])
 
     return Around, Again
