@@ -21,6 +21,7 @@ PARALLEL = (
     "no-sync-while-accumulating",
     "call-the-wrapper",
     "one-parameter-dtype",
+    "wrap-once",
     "shard-root",
     "register-forward-method",
 )
@@ -62,6 +63,7 @@ def test_faults_of_data_parallelism_compute_what_the_right_jobs_do(tmp_path: Pat
         "accumulation_in_ddp",
         "accumulation_in_fsdp2",
         "called_past_the_wrapper",
+        "wrapped_twice",
         "two_dtypes_in_fsdp1",
         "two_dtypes_in_fsdp2",
         "root_left_out",
@@ -71,7 +73,7 @@ def test_faults_of_data_parallelism_compute_what_the_right_jobs_do(tmp_path: Pat
         "loss_that_begins_with_nested_parts",
     }
     for fault, (repaired, right) in printed.items():
-        assert repaired == pytest.approx(right, rel=2e-5, abs=1e-7), fault
+        assert repaired == pytest.approx(right, rel=BF16 if "dtypes" in fault else 2e-5, abs=1e-7), fault
     assert len({folder for rank in folders for folder in rank}) == 4
     assert [remedy for remedy in remedies if is_unchanged(record, remedy)] == []
 
@@ -103,7 +105,7 @@ def test_healthy_models_are_left_alone(tmp_path: Path) -> None:
 def test_ranks_with_data_of_different_length_train_on_what_both_have(tmp_path: Path) -> None:
     remedies = ("end-loops-together",)
     record, printed = ran(tmp_path, "uneven_batches.py", ranks=2, remedies=remedies)
-    assert len(printed[0]) == 5
+    assert len(printed[0]) == 7
     for rank in printed:
         for way, ((repaired, batches), (right, _)) in rank.items():
             assert repaired == pytest.approx(right, rel=1e-6), way

@@ -38,6 +38,7 @@ APPLICATIONS = (
     Application(remedy="cast-attention-input"),
     Application(remedy="full-memory-budget"),
     Application(remedy="wrap-blocks"),
+    Application(remedy="wrap-once"),
     Application(remedy="fully-shard-on-cpu"),
     Application(
         remedy="optimizer-after-wrapping",

@@ -147,6 +147,18 @@ def called_past_the_wrapper(right: bool) -> list[float]:
     return [*losses, float(abs(sums[0] - sums[1]))]
 
 
+def wrapped_twice(right: bool) -> list[float]:
+    def prepared(model: Any) -> Any:
+        model = FullyShardedDataParallel(
+            model, auto_wrap_policy=ModuleWrapPolicy({Block}), use_orig_params=True, device_id=torch.device("cpu")
+        )
+        return torch.compile(model, backend="eager")
+
+    model = prepared(Net())
+    model = model if right else prepared(prepared(model))
+    return trained(model, functools.partial(loss_of, model))
+
+
 def two_dtypes_in_fsdp1(right: bool) -> list[float]:
     model = Net().bfloat16()
     for block in model.modules():
@@ -229,6 +241,7 @@ FAULTS = (
     accumulation_in_ddp,
     accumulation_in_fsdp2,
     called_past_the_wrapper,
+    wrapped_twice,
     two_dtypes_in_fsdp1,
     two_dtypes_in_fsdp2,
     root_left_out,

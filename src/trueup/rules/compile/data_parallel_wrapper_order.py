@@ -50,10 +50,10 @@ RULE = Rule(
             how="model = DDP(model) or FSDP(model), then model = torch.compile(model); prepare exactly once",
         ),
         Remedy(
-            id="compile-per-block",
+            id="wrap-once",
             kind="in-process",
             automatic=True,
-            how="for block in blocks: block.compile(), which is safe on either side of the wrapper",
+            how="prepare the model once: leave out the second wrapping, which has nothing left to wrap",
         ),
         Remedy(
             id="upgrade-accelerate", kind="install", automatic=False, how="accelerate >= 0.23 decides the order itself"
