@@ -40,6 +40,8 @@ ORDERS: list[tuple[str, str, dict[str, Any], str | None]] = [
     ("method", "trainer_steps", {"kind": "method"}, "compile-inner-network"),
     ("function", "trainer_steps", {"kind": "function"}, "compile-inner-network"),
     ("own", "trainer_steps", {"kind": "own"}, "compile-inner-network"),
+    ("redirected", "redirected_steps", {}, "compile-inner-network"),
+    ("whole graph", "whole_graph", {}, "compile-inner-network"),
     ("predictions", "kept_predictions", {"moved": True}, "eval-accumulation-steps"),
     ("on the host", "kept_predictions", {"moved": False}, "eval-accumulation-steps"),
 ]
@@ -256,6 +258,19 @@ def test_a_training_step_runs_its_network_compiled_and_itself_plain(done: dict[s
 def test_a_step_of_the_programs_own_stays_compiled(done: dict[str, Done]) -> None:
     assert changes(done["own"]) == []
     assert done["own"].result == done["own-plain"].result
+
+
+def test_a_redirected_training_step_is_not_traced(done: dict[str, Done]) -> None:
+    now = done["redirected"].result
+    assert not any(now["traced"])
+    assert now["graphs"] >= 1
+    assert same_losses(done, "redirected")
+    assert same_gradients(done, "redirected")
+    assert any("without _orig_mod" in change for change in changes(done["redirected"]))
+
+
+def test_a_compiled_function_is_part_of_the_graph_around_it(done: dict[str, Done]) -> None:
+    assert done["whole graph"].result == done["whole graph-plain"].result
 
 
 @pytest.mark.parametrize("name", ["packed", "single"])

@@ -77,12 +77,19 @@ def test_an_adapter_that_was_added_after_the_optimizer():
     assert any(each.at == "train.py:30" for each in sighting.evidence)
 
 
+LIGHTNING = event("trainer", "Trainer.fit", library="lightning", strategy="FSDPStrategy")
+FABRIC = event("trainer", "Fabric", strategy="FSDPStrategy")
+
+
 @pytest.mark.parametrize(
     ("strategy", "order", "words"),
     [
         ("FSDP2", [], "fully_shard(block) for each block"),
         ("FSDP1/FULL_SHARD", [], "FullyShardedDataParallel(model, auto_wrap_policy="),
         ("FSDP2", [event("trainer", "Accelerator")], ""),
+        ("FSDP1/FULL_SHARD", [LIGHTNING], "Trainer(strategy=FSDPStrategy(auto_wrap_policy="),
+        ("FSDP1/FULL_SHARD", [FABRIC], "Fabric(strategy=FSDPStrategy(auto_wrap_policy="),
+        ("FSDP2", [event("trainer", "Fabric", strategy="ModelParallelStrategy")], "fully_shard(block) for each block"),
     ],
 )
 def test_one_unit_is_answered_with_the_line_of_who_made_it(strategy, order, words):

@@ -566,6 +566,70 @@ def trainer_steps(kind):
     return {"losses": losses, "gradients": gradients, "breaks": breaks, "in_place": in_place, **compiler()}
 
 
+def redirected_steps():
+    """A LightningModule with a forward of its own, whose training step is sent through a wrapper, as under DDP."""
+    from lightning.pytorch import LightningModule
+    from lightning.pytorch.strategies.strategy import _ForwardRedirection
+
+    class Trained(LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.network = nn.Sequential(*(Block(Scaled(0.3)) for _ in range(2)))
+
+        def forward(self, x):
+            return self.network(x) * 2
+
+        def training_step(self, batch, index):
+            traced.append(torch.compiler.is_compiling())
+            return self(batch).square().mean()
+
+    class Wrapper(nn.Module):
+        def __init__(self, module):
+            super().__init__()
+            self.module = module
+
+        def forward(self, *args, **kwargs):
+            return self.module(*args, **kwargs)
+
+    traced = []
+    torch.manual_seed(0)
+    module = Trained()
+    compiled = torch.compile(module, backend="aot_eager")
+    wrapper, redirect = Wrapper(compiled), _ForwardRedirection()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.05)
+    losses, gradients = [], []
+    for index in range(STEPS):
+        x = torch.randn(2, LENGTH, WIDTH)
+        loss = redirect(wrapper, getattr(compiled, "_orig_mod", compiled), "training_step", x, index)
+        loss.backward()
+        gradients.append([p.grad.norm().item() for p in module.parameters()])
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return {"losses": losses, "gradients": gradients, "traced": traced, **compiler()}
+
+
+def whole_graph():
+    """A compiled function of no trainer that a compiled module calls first, as one graph."""
+    torch.manual_seed(0)
+
+    @torch.compile(backend="aot_eager")
+    def scaled(x):
+        return x * 2
+
+    class Scaling(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(WIDTH, WIDTH)
+
+        def forward(self, x):
+            return scaled(self.linear(x))
+
+    model = Scaling()
+    model.compile(backend="aot_eager", fullgraph=True)
+    return {**trained(model), **compiler()}
+
+
 def packed_rows(single):
     """One row of packed documents a step through flash attention, whose kernels are written with plain operators."""
     import transformers.modeling_flash_attention_utils as flash

@@ -26,13 +26,16 @@ def detect(record: Record) -> Sighting | None:
             Evidence(what="FSDP units", value=1, at=wraps[0].at if wraps else None),
             Evidence(what="blocks of the model", value=blocks.total),
         ),
-        remedies=() if applied(record, "Accelerator", "Trainer") else (in_the_script(strategy),),
+        remedies=() if applied(record, "Accelerator", "Trainer") else (in_the_script(record, strategy),),
     )
 
 
-def in_the_script(strategy: str) -> Remedy:
-    """The line for a program that calls FSDP itself."""
+def in_the_script(record: Record, strategy: str) -> Remedy:
+    """The line for a program that calls FSDP itself, or has Lightning call it."""
     how = (EACH_BLOCK if strategy.startswith("FSDP2") else POLICY).how
+    for caller in applied(record, *BY_STRATEGY):
+        if caller.detail.get("strategy") == "FSDPStrategy":
+            how = BY_STRATEGY[caller.event]
     return Remedy(id=IN_SETTINGS.id, kind=IN_SETTINGS.kind, automatic=True, how=how)
 
 
@@ -68,6 +71,11 @@ EACH_BLOCK = Remedy(
     automatic=False,
     how="fully_shard(block) for each block, then fully_shard(model) (FSDP2)",
 )
+BY_STRATEGY = {
+    "Trainer.fit": "Trainer(strategy=FSDPStrategy(auto_wrap_policy={<block class>})) (Lightning)",
+    "Fabric": "Fabric(strategy=FSDPStrategy(auto_wrap_policy={<block class>})) (Lightning)",
+}
+"""What applied Lightning's FSDPStrategy → the line for it."""
 
 RULE = Rule(
     id="sharding/no-wrap-policy-single-unit",

@@ -47,11 +47,31 @@ def _inner(switch: Switch, module: Any, options: dict[str, Any]) -> Any:
         compile_in_place(network, options)
     own = any("forward" in base.__dict__ for base in type(module).__mro__ if not _is_trainers_own(base))
     if own:
-        module._compiled_call_impl = sys.modules["torch"].compile(module._call_impl, **options)
+        module._compiled_call_impl = _own_call(module, options)
     if networks or own:
-        switch.changed(f"{len(networks) or 1} networks compiled, not the trainer's code", type(module).__name__)
+        switch.changed(
+            f"{len(networks) or 1} networks compiled, not the trainer's code; torch.compile(module) gives the module "
+            "itself, without _orig_mod",
+            type(module).__name__,
+        )
         return module
     return None
+
+
+def _own_call(module: Any, options: dict[str, Any]) -> Callable[..., Any]:
+    """The module's call, compiled where it runs the forward of its class.
+
+    Lightning sends training_step through a wrapper's call: for that one it puts another in the place of forward.
+    """
+    torch = sys.modules["torch"]
+    compiled = torch.compile(module._call_impl, **options)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling() or getattr(module.forward, "__func__", None) is type(module).forward:
+            return compiled(*args, **kwargs)
+        return module._call_impl(*args, **kwargs)
+
+    return call
 
 
 def _is_trainers_own(base: type[Any]) -> bool:
@@ -61,17 +81,20 @@ def _is_trainers_own(base: type[Any]) -> bool:
 
 def _callables(switch: Switch, original: Callable[..., Any]) -> Callable[..., Any]:
     choose = switch.guarded(lambda target, given, options: _networks_of(switch, target, given, options))
+    torch = sys.modules["torch"]
 
     def torch_compile(model: Any = None, **options: Any) -> Any:
         compiled = original(model, **options)
         if not isinstance(model, (types.FunctionType, types.MethodType)) or options.get("disable"):
             return compiled
-        if isinstance(getattr(model, "__self__", None), sys.modules["torch"].nn.Module):
+        if isinstance(getattr(model, "__self__", None), torch.nn.Module):
             return compiled
         chosen: list[Callable[..., Any]] = []
 
         @functools.wraps(model)
         def call(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return compiled(*args, **kwargs)
             if not chosen:  # what the program trains is known when it is called
                 chosen.append(model if choose(model, (*args, *kwargs.values()), options) else compiled)
             return chosen[0](*args, **kwargs)
