@@ -6,31 +6,37 @@ import dis
 import gc
 import types
 
+from trueup_instrument.appliers.reached import Unreadable, codes_of, reached_functions
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     Place = tuple[dict[str, Any], str]
     """(the dictionary of a module or of a Python module, the name of the list in it)."""
 
-INDIRECT = {"__dict__", "vars", "globals", "locals", "eval", "exec", "setattr", "getattr", "copy", "deepcopy"}
+INDIRECT = {
+    *("__dict__", "vars", "globals", "locals", "eval", "exec", "setattr", "getattr", "copy", "deepcopy"),
+    *("__getattribute__", "__getstate__", "__reduce_ex__", "__import__"),
+}
 """Names by which code may come to a list without naming it."""
-HOOKS = ("_forward_hooks", "_forward_pre_hooks")
-LIBRARIES = ("torch", "numpy")
 CALLS = ("LOAD_ATTR", "LOAD_METHOD")
+NAMING = (*CALLS, "STORE_ATTR", "LOAD_SUPER_ATTR")
 
 
 def appended_lists(model: Any) -> list[Place]:
     """The lists on the modules of `model`, and those of Python modules, that its code appends to and does nothing else.
 
     Lists that something else holds as well are left out. Empty where the code comes to attributes in ways that hide
-    their names.
+    their names, hands on the module that it is of, or runs what cannot be read.
     """
-    functions = _reached(model)
-    codes = [code for function in functions for code in _codes(function.__code__)]
+    try:
+        functions = reached_functions(model)
+    except Unreadable:
+        return []
+    codes = [code for function in functions for code in codes_of(function.__code__)]
     names = {name for code in codes for name in code.co_names}
-    if names & INDIRECT:
+    if names & INDIRECT or not all(_keeps_itself(function) for function in functions):
         return []
     found: list[Place] = []
     for module in model.modules():
@@ -68,51 +74,23 @@ def _only_appends(code: types.CodeType, name: str) -> bool:
     return True
 
 
-def _reached(model: Any) -> list[types.FunctionType]:
-    """The functions of the program that a call of the model can run: by the names that their code uses."""
-    modules = list(model.modules())
-    classes = {type(module) for module in modules}
-    waiting = [function for kind in classes for function in _functions(getattr(kind, "forward", None))]
-    for module in modules:
-        waiting += _functions(module.__dict__.get("forward"))
-        for hooks in HOOKS:
-            for hook in getattr(module, hooks, {}).values():
-                waiting += _functions(hook)
-    found: dict[types.CodeType, types.FunctionType] = {}
-    while waiting:
-        function = waiting.pop()
-        if function.__code__ in found or (function.__module__ or "").partition(".")[0] in LIBRARIES:
+def _keeps_itself(function: types.FunctionType) -> bool:
+    """Whether a method does nothing with its module but to name attributes of it."""
+    code = function.__code__
+    first = code.co_varnames[0] if code.co_argcount else None
+    if first != "self":
+        return True
+    return all(_only_named(each, first) for each in codes_of(code))
+
+
+def _only_named(code: types.CodeType, variable: str) -> bool:
+    steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "PRECALL", "PUSH_NULL")]
+    for place, step in enumerate(steps):
+        if "FAST" not in step.opname and "DEREF" not in step.opname:
             continue
-        found[function.__code__] = function
-        for code in _codes(function.__code__):
-            for name in code.co_names:
-                waiting += _functions(function.__globals__.get(name))
-                for kind in classes:
-                    waiting += _functions(getattr(kind, name, None))
-        for cell in function.__closure__ or ():
-            waiting += [each for value in _content(cell) for each in _functions(value)]
-    return list(found.values())
-
-
-def _content(cell: types.CellType) -> Iterator[Any]:
-    try:
-        yield cell.cell_contents
-    except ValueError:  # not bound yet
-        return
-
-
-def _functions(thing: Any) -> Iterator[types.FunctionType]:
-    """The functions behind a function, a method or a property."""
-    if isinstance(thing, property):
-        thing = thing.fget
-    thing = getattr(thing, "__func__", thing)
-    if isinstance(thing, types.FunctionType):
-        yield thing
-
-
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """A code and those of the functions that it defines."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _codes(constant)
+        names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        if variable in names:
+            follows = steps[place + 1].opname if place + 1 < len(steps) else ""
+            if variable in names[:-1] or follows not in NAMING:
+                return False
+    return True

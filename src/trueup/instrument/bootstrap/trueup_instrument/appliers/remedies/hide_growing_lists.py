@@ -1,7 +1,8 @@
 """A list that compiled code only appends to is empty when that code begins, and gets what was appended afterwards.
 
 Dynamo guards on the length of a list. Nothing but its length then differs from step to step, so that one graph serves
-all; whoever reads the list between two calls finds it whole.
+all; whoever reads the list between two calls finds it whole. Calls that are given other than plain values stay as they
+are.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import weakref
 
 from trueup_instrument.appliers.appended import appended_lists
 from trueup_instrument.appliers.compiled_calls import around_compiled_calls
+from trueup_instrument.appliers.reached import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ def attach(switch: Switch) -> None:
     known: weakref.WeakKeyDictionary[Any, list[Place]] = weakref.WeakKeyDictionary()
 
     def around(module: Any, arguments: Any) -> tuple[Any, Callable[[], None] | None]:
+        if not plain(arguments):
+            return arguments, None
         places = known.get(module)
         if places is None:
             places = known[module] = appended_lists(module)
