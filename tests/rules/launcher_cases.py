@@ -38,6 +38,54 @@ Current thread 0x00007f4c4a0a1740 (most recent call first):
 """
 
 
+IN_JOIN = """Thread 16492 (idle): "MainThread"
+    all_reduce (torch/distributed/distributed_c10d.py:3252)
+    _match_all_reduce_for_bwd_pass (torch/nn/parallel/distributed.py:1700)
+    __exit__ (torch/distributed/algorithms/join.py:270)
+    <module> (train.py:5)
+"""
+FOR, VALIDATION = "train.py:4", "train.py:9"
+
+
+def loop(number: int, batches: int | None, steps: int | None = None, at: str = FOR) -> dict[str, Any]:
+    """The `number`-th loop that began at this place."""
+    return {"at": at, "number": number, "batches": batches, "steps": steps}
+
+
+def epochs(first: int, *lengths: int | None, before: int = 0) -> list[dict[str, Any]]:
+    """Loops at one place, numbered from `first` on; `before`: steps that were made until it began."""
+    ends, told = before, []
+    for number, length in enumerate(lengths, first):
+        ends += length or 0
+        told.append(loop(number, length, None if length is None else ends))
+    return told
+
+
+def stacked(steps: int, *ranks: tuple[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Ranks of which each stood here, with these loops, when the time of the run was over."""
+    left = [ended(rank, "timeout", steps, stack=stack, loops=loops) for rank, (stack, loops) in enumerate(ranks)]
+    return {"exit": {"code": 124, "reason": "timeout"}, "ranks": left}
+
+
+def lost(steps: int, *ranks: list[dict[str, Any]]) -> dict[str, Any]:
+    """Ranks with these loops that lost each other."""
+    left = [
+        ended(rank, "exception", steps, error=f"{CLOSED}\nat train.py:44", loops=each)
+        for rank, each in enumerate(ranks)
+    ]
+    return {"exit": {"code": 1}, "ranks": left}
+
+
+def finished_and_left(steps: int, done: list[dict[str, Any]], left: list[dict[str, Any]], **rest: Any) -> Any:
+    """Rank 0 ended by itself, rank 1 lost it in a collective."""
+    lost = {"error": f"{CLOSED}\nat train.py:44", **rest}
+    reason = "timeout" if "stack" in rest else "exception"
+    return {
+        "exit": {"code": 1},
+        "ranks": [ended(0, "finished", steps, loops=done), ended(1, reason, steps, loops=left, **lost)],
+    }
+
+
 def ended(rank: int, reason: str, steps: int = 9, **rest: Any) -> dict[str, Any]:
     known = {"rank": rank, "world_size": 2, "trained": True, "steps": steps, "process_group": "gloo"}
     return {**known, "exit": {"reason": reason}, **rest}
@@ -119,6 +167,75 @@ CASES = [
         "launcher/uneven-batches-at-epoch-end",
         "out of step after equal epochs",
         at_the_end(17, [17], [17]),
+    ),
+    positive(
+        "launcher/uneven-batches-at-epoch-end",
+        "the data of one rank ended, the run was ended while both waited",
+        stacked(17, (REDUCING, epochs(1, 17)), (BACKWARD, epochs(1, None))),
+        severity="error",
+        also=("error launcher/collective-desync",),
+        confidence="likely",
+    ),
+    positive(
+        "launcher/uneven-batches-at-epoch-end",
+        "the data of one rank became shorter after eight epochs",
+        finished_and_left(39, epochs(3, *[4] * 7, 3, before=8), epochs(3, *[4] * 7, None, before=8)),
+        severity="error",
+        confidence="likely",
+    ),
+    negative(
+        "launcher/uneven-batches-at-epoch-end",
+        "a network failed under ranks that read loaders of uneven length again and again",
+        lost(500, epochs(43, *[10] * 8, before=420), epochs(38, *[11] * 8, before=407)),
+    ),
+    negative(
+        "launcher/uneven-batches-at-epoch-end",
+        "the same within the first epochs",
+        lost(57, epochs(1, *[10] * 5, None), epochs(1, *[11] * 5, None)),
+    ),
+    negative(
+        "launcher/uneven-batches-at-epoch-end",
+        "time is over in a job that reads loaders of uneven length again and again",
+        stacked(500, (ASLEEP, epochs(1, *[10] * 8)), (ASLEEP, epochs(1, *[11] * 8))),
+    ),
+    negative(
+        "launcher/uneven-batches-at-epoch-end",
+        "time is over while ranks with data of uneven length compute",
+        stacked(11, (ASLEEP, epochs(1, 10)), (ASLEEP, epochs(1, 11))),
+    ),
+    negative(
+        "launcher/uneven-batches-at-epoch-end",
+        "time is over while ranks with data of uneven length are in one collective",
+        stacked(11, (REDUCING, epochs(1, 10)), (REDUCING, epochs(1, 11))),
+    ),
+    negative(
+        "launcher/uneven-batches-at-epoch-end",
+        "time is over while a rank whose data ended takes part by Join",
+        stacked(10, (IN_JOIN, epochs(1, 10)), (BACKWARD, epochs(1, None))),
+    ),
+    negative(
+        "launcher/uneven-batches-at-epoch-end",
+        "only the first rank reads validation data across its steps",
+        lost(10, [*epochs(1, 8), loop(1, None, at=VALIDATION), *epochs(2, None)], [*epochs(1, 8), *epochs(2, None)]),
+    ),
+    negative(
+        "launcher/uneven-batches-at-epoch-end",
+        "only the first rank reads validation data, which ended",
+        lost(10, [*epochs(1, 8), loop(1, 2, 9, at=VALIDATION), *epochs(2, None)], [*epochs(1, 8), *epochs(2, None)]),
+    ),
+    positive(
+        "launcher/collective-desync",
+        "one rank stopped early after twelve epochs",
+        finished_and_left(48, epochs(5, *[4] * 8, before=16), epochs(6, *[4] * 7, None, before=20)),
+        severity="error",
+        confidence="likely",
+    ),
+    positive(
+        "launcher/collective-desync",
+        "one rank stopped early, and had read validation data alone",
+        finished_and_left(8, [*epochs(1, 4, 4), loop(1, None, at=VALIDATION)], epochs(1, 4, 4, None)),
+        severity="error",
+        confidence="likely",
     ),
     negative("launcher/uneven-batches-at-epoch-end", "the first rank reads for all", at_the_end(17, [17], [])),
     negative("launcher/uneven-batches-at-epoch-end", "out of step within an epoch", at_the_end(9, [None], [None])),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from written_events import event, launcher, merged, notes, process, ranks, steps
 
-from trueup.runs.events import Events, ProcessEvents
+from trueup.runs.events import Event, Events, ProcessEvents
 from trueup.runs.merge import merge
 from trueup.runs.outcome import Outcome
 from trueup.runs.tree import Sighting
@@ -149,3 +149,22 @@ def test_an_observer_that_switched_itself_off_is_named() -> None:
         "An observer switched itself off: attention: KeyError: 'x'",
         (0, 1),
     )
+
+
+def test_the_newest_loops_of_a_rank_are_kept_and_numbered_by_place() -> None:
+    def began(number: int, at: str, last: bool = False) -> Event:
+        return event("loop-begin", loop=number, at=at, last=last)
+
+    def ended(number: int) -> Event:
+        return event("loop-end", loop=number, batches=3, steps=3 * number, at="train.py:7")
+
+    training = [each for number in range(1, 11) for each in (began(number, "train.py:7"), ended(number))]
+    validation = began(11, "train.py:20")
+    [rank] = merged(process(*training, validation, began(12, "train.py:7"))).ranks
+    assert [(loop.at, loop.number, loop.batches, loop.steps) for loop in rank.loops] == [
+        *[("train.py:7", number, 3, 3 * number) for number in range(5, 11)],
+        ("train.py:20", 1, None, None),
+        ("train.py:7", 11, None, None),
+    ]
+    [unknown] = merged(process(*training, began(11, "train.py:7", last=True))).ranks
+    assert unknown.loops == ()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import NamedTuple
 
-from trueup.schema.record import Rank, Record
+from trueup.schema.record import Loop, Rank, Record
 
 LEFT_ALONE = re.compile(
     r"Connection closed by peer|Connection reset by peer|Timed out waiting \d+\s?ms for (?:recv|send) operation"
@@ -31,6 +32,13 @@ class Frame(NamedTuple):
     function: str
     file: str
     line: str
+
+
+class Turn(NamedTuple):
+    """A loop that other ranks have too: the `number`-th that began at this place, from 1."""
+
+    at: str | None
+    number: int
 
 
 def finished(record: Record) -> tuple[Rank, ...]:
@@ -64,14 +72,51 @@ def place(rank: Rank) -> str | None:
     return raised["place"] if raised else None
 
 
+def joins(rank: Rank) -> bool:
+    """Whether it stood in torch's context for ranks with uneven data, which takes part until the last one is done."""
+    return any(frame.file.endswith("distributed/algorithms/join.py") for frame in main_thread(rank.stack or ""))
+
+
+def stood_together(record: Record) -> bool:
+    """All ranks stood in one collective, called from the same lines, when the run was ended."""
+    paths = {path(rank) for rank in record.ranks if _stood_waiting(rank)}
+    return len(paths) == 1 and all(_stood_waiting(rank) for rank in record.ranks)
+
+
+def path(rank: Rank) -> tuple[tuple[str, str], ...]:
+    """File and line of each frame of the main thread outside of torch, innermost first."""
+    return tuple((frame.file, frame.line) for frame in main_thread(rank.stack or "") if not _of_torch(frame))
+
+
+def turns(rank: Rank) -> dict[Turn, Loop]:
+    """Its loops, oldest first; records of before loops had numbers hold the first ones."""
+    seen: Counter[str | None] = Counter()
+    found: dict[Turn, Loop] = {}
+    for loop in rank.loops:
+        seen[loop.at] += 1
+        found[Turn(loop.at, loop.number or seen[loop.at])] = loop
+    return found
+
+
 def same_data(record: Record) -> bool:
-    """True where the data of all ranks were seen to end, after the same number of batches in each loop."""
-    loops = [rank.loops for rank in record.ranks]
-    ends = [[loop.batches for loop in each if loop.batches is not None] for each in loops]
-    done = max((len(rank.loops) for rank in finished(record)), default=0)
-    if not all(ends) or any(len(each) < done for each in ends):
-        return False
-    return all(len(set(at)) == 1 for at in zip(*ends, strict=False))
+    """True where the data of all ranks were seen to end, after the same number of batches in each loop.
+
+    Looked at are the loops that the ranks which ended had begun, where all ranks have some at that place, from the
+    first one on that is known of all of them.
+    """
+    each = [turns(rank) for rank in record.ranks]
+    done = [turn for rank in finished(record) for turn in turns(rank)]
+    compared = 0
+    for at in {turn.at for turn in done}:
+        known = [[turn.number for turn in mine if turn.at == at] for mine in each]
+        if not all(known):
+            continue
+        for number in range(max(map(min, known)), max(turn.number for turn in done if turn.at == at) + 1):
+            loops = [mine.get(Turn(at, number), Loop()) for mine in each]
+            if None in (batches := {loop.batches for loop in loops}) or len(batches) > 1:
+                return False
+            compared += 1
+    return compared > 0
 
 
 def main_thread(stack: str) -> list[Frame]:

@@ -33,6 +33,8 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True):
     steps: int | None = None
     """Optimizer steps of the rank until then."""
     at: str | None = None
+    number: int = 0
+    """From 1: the how-manieth loop of the rank that began at this place."""
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +54,8 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     stack: str | None = None
     """Python stacks of the process when a timeout ended the run."""
     loops: tuple[Loop, ...] = ()
-    """The first eight loops over a DataLoader in which it trained, in a job of several ranks."""
+    """The newest eight loops over a DataLoader in which it trained, in a job of several ranks; none of a rank
+    that began more than were told of."""
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):

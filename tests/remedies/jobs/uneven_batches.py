@@ -101,9 +101,26 @@ class First:
         return itertools.islice(self.loader, self.number)
 
 
+class ByLength:
+    """As many batches as the loader is long; it is never asked for one more."""
+
+    def __init__(self, loader: DataLoader[torch.Tensor]) -> None:
+        self.loader = loader
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        batches = iter(self.loader)
+        for _ in range(len(self.loader)):
+            try:
+                yield next(batches)
+            except StopIteration:
+                return
+
+
 Make = Callable[[], nn.Module]
 WAYS: dict[str, tuple[Make, Any, dict[str, Any], int]] = {
     "ddp": (lambda: DistributedDataParallel(network()), Stream, {}, 1),
+    "by length": (lambda: DistributedDataParallel(network()), Rows, {}, 1),
+    "workers, by length": (lambda: DistributedDataParallel(network()), Rows, {"num_workers": 1}, 1),
     "accumulating": (lambda: DistributedDataParallel(network()), Stream, {}, 2),
     "workers": (lambda: DistributedDataParallel(network()), Rows, {"num_workers": 1, "persistent_workers": True}, 1),
     "fsdp1": (lambda: FullyShardedDataParallel(network(), device_id=torch.device("cpu")), Rows, {}, 1),
@@ -117,8 +134,10 @@ def main(healthy: bool) -> None:
     told: dict[str, list[tuple[float, int]]] = {}
     for name, (make, data, options, accumulate) in WAYS.items():
         shortest = min(LENGTHS)
-        uneven = DataLoader(data(rank, LENGTHS[rank]), batch_size=2, **options)
-        even = DataLoader(data(rank, shortest), batch_size=2, **options)
+        uneven: Any = DataLoader(data(rank, LENGTHS[rank]), batch_size=2, **options)
+        even: Any = DataLoader(data(rank, shortest), batch_size=2, **options)
+        if name.endswith("by length"):
+            uneven, even = ByLength(uneven), ByLength(even)
         told[name] = [train(make(), each, accumulate) for each in ([even] if healthy else [uneven, even])]
         if healthy:
             told[name].append(train(make(), First(uneven, shortest), accumulate))

@@ -6,11 +6,11 @@ from collections import defaultdict
 
 from trueup.rules.collective_logs import Waiting, desync, in_words, waiting
 from trueup.rules.definition import LogText, Rule, Sighting
-from trueup.rules.rank_ends import finished, place, same_data, timed_out
+from trueup.rules.rank_ends import Turn, finished, joins, main_thread, place, same_data, timed_out, turns
 from trueup.rules.rank_ends import waiting as waiting_ranks
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
-from trueup.schema.record import Rank, Record
+from trueup.schema.record import Loop, Rank, Record
 
 
 def detect(record: Record) -> Sighting | None:
@@ -25,7 +25,7 @@ def detect(record: Record) -> Sighting | None:
 
 def apart(record: Record, left: tuple[Rank, ...], until: str) -> Sighting | None:
     places = {place(rank) for rank in left}
-    if len(left) < 2 or len(left) < len(record.ranks) or len(places) < 2 or None in places:
+    if len(left) < 2 or len(left) < len(record.ranks) or len(places) < 2 or None in places or any(map(joins, left)):
         return None
     return Sighting(
         message=f"All {len(left)} ranks waited in collectives {until}, at {len(places)} places: one of them took "
@@ -41,17 +41,37 @@ def decided_alone(record: Record) -> Sighting | None:
     if not done or not left or len(done) + len(left) < len(record.ranks) or not same_data(record):
         return None
     steps, further = done[0].steps, left[0]
+    trained = _trained_on(further, done)
+    if trained:
+        message = (
+            f"Rank {done[0].rank} stopped after {steps} steps and rank {further.rank} went on, although the data of "
+            "all ranks are of one length: a decision to stop, as in early stopping, was not the same on all of them."
+        )
+    else:
+        message = (
+            f"Rank {done[0].rank} ended after {steps} steps and rank {further.rank} waited for it in a collective, "
+            "although the data of all ranks are of one length: one of them decided alone to stop, or the other called "
+            "a collective that is not for all ranks."
+        )
+    loop = next((each for each in further.loops if each.batches is not None), Loop())
     return Sighting(
-        message=f"Rank {done[0].rank} stopped after {steps} steps and rank {further.rank} went on, although the data "
-        "of all ranks are of one length: a decision to stop, as in early stopping, was not the same on all of them.",
+        message=message,
         evidence=(
             *(Evidence(what="steps of a rank that stopped", value=each.steps, ranks=(each.rank,)) for each in done[:2]),
             *(Evidence(what="waited at", at=place(each), ranks=(each.rank,)) for each in left[:2] if place(each)),
-            Evidence(what="batches of a loop on each rank", value=further.loops[0].batches, at=further.loops[0].at),
+            Evidence(what="batches of a loop on each rank", value=loop.batches, at=loop.at),
         ),
-        remedies=(DECIDE_TOGETHER,),
+        remedies=(DECIDE_TOGETHER,) if trained else (DECIDE_TOGETHER, SAME_COLLECTIVES),
         confidence="likely",
     )
+
+
+def _trained_on(rank: Rank, done: tuple[Rank, ...]) -> bool:
+    """Whether it was seen to train beyond what the ranks that ended did."""
+    begun = {turn for each in done for turn in turns(each)}
+    further = {Turn(turn.at, turn.number + 1) for turn in begun} - begun
+    backward = any(frame.function == "_engine_run_backward" for frame in main_thread(rank.stack or ""))
+    return backward or rank.steps > max(each.steps for each in done) or any(turn in further for turn in turns(rank))
 
 
 def detect_log(log: Log) -> Sighting | None:
@@ -139,6 +159,14 @@ DECIDE_TOGETHER = Remedy(
     "stop.item(): break`",
 )
 
+SAME_COLLECTIVES = Remedy(
+    id="same-collectives-on-all-ranks",
+    kind="code",
+    automatic=False,
+    how="run the same collectives on every rank: 0 * output of a skipped tower in the loss, the same metric "
+    "keys, decisions reduced over the ranks before they are taken",
+)
+
 RULE = Rule(
     id="launcher/collective-desync",
     title="Ranks issue different collectives",
@@ -157,13 +185,7 @@ RULE = Rule(
             how="TORCH_DISTRIBUTED_DEBUG=DETAIL for one run names the first collective that differs; "
             "TORCH_FR_BUFFER_SIZE=2000 and torchfrtrace do so without slowing the job",
         ),
-        Remedy(
-            id="same-collectives-on-all-ranks",
-            kind="code",
-            automatic=False,
-            how="run the same collectives on every rank: 0 * output of a skipped tower in the loss, the same metric "
-            "keys, decisions reduced over the ranks before they are taken",
-        ),
+        SAME_COLLECTIVES,
     ),
     caution="Two barriers that mismatch under DETAIL may be a false alarm of the debug mode of torch 2.6.",
     sources=(

@@ -7,7 +7,16 @@ import re
 from trueup.rules.collective_logs import waiting
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.facts import errors, listed
-from trueup.rules.rank_ends import LEFT_ALONE, finished, place, same_data
+from trueup.rules.rank_ends import (
+    LEFT_ALONE,
+    Turn,
+    finished,
+    joins,
+    place,
+    same_data,
+    stood_together,
+    turns,
+)
 from trueup.rules.rank_ends import waiting as waiting_ranks
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
@@ -41,19 +50,25 @@ OUT_OF_STEP = re.compile(rf"{LEFT_ALONE.pattern}|op\.preamble\.length <= op\.nby
 """What a rank prints that met another collective than its own, or that lost its partners to that."""
 
 
+SOON = 3
+"""Steps that a rank may still make after the end of its data until it is out of step; one that made more copes."""
+
+
 def left_the_loop(record: Record) -> Sighting | None:
     """A rank had reached the end of its data, others went on to a further batch, and the ranks were out of step."""
-    ranks = record.ranks
-    if len(ranks) < 2 or not all(rank.exit.reason == "timeout" or _out_of_step(rank) for rank in ranks):
+    ranks, left = record.ranks, waiting_ranks(record)
+    if len(ranks) < 2 or not all(rank in left or _out_of_step(rank) for rank in ranks):
         return None
-    for loop in range(max(len(rank.loops) for rank in ranks)):
-        ended = [rank for rank in ranks if len(rank.loops) > loop and rank.loops[loop].batches is not None]
-        if not ended:
+    if stood_together(record) or any(joins(rank) for rank in ranks):
+        return None
+    each = [(rank, turns(rank)) for rank in ranks]
+    for turn in dict.fromkeys(turn for _, mine in each for turn in mine):
+        ended = [(rank, mine[turn]) for rank, mine in each if turn in mine and mine[turn].batches is not None]
+        if not ended or all(Turn(turn.at, turn.number + 1) in mine for _, mine in each):
             continue
-        first = min(ended, key=lambda rank: rank.loops[loop].steps or 0)
-        end = first.loops[loop]
-        further = tuple(rank for rank in ranks if _went_on(rank, loop, end))
-        if further:
+        first, end = min(ended, key=lambda one: one[1].steps or 0)
+        further = tuple(rank for rank, mine in each if _went_on(rank, mine.get(turn), end))
+        if further and first.steps <= (end.steps or 0) + SOON:
             return Sighting(
                 message=f"The data of rank {first.rank} ended after {end.batches} batches, and {_named(further)} went "
                 "on: from there on the ranks were in different collectives.",
@@ -70,12 +85,11 @@ def left_the_loop(record: Record) -> Sighting | None:
     return None
 
 
-def _went_on(rank: Rank, loop: int, end: Loop) -> bool:
+def _went_on(rank: Rank, loop: Loop | None, end: Loop) -> bool:
     """Whether its data were of another length in this loop, or have not ended although it came as far."""
-    if len(rank.loops) <= loop:
+    if loop is None:
         return False  # it takes its batches from elsewhere: accelerate's dispatcher sends them from rank 0
-    batches = rank.loops[loop].batches
-    return rank.steps >= (end.steps or 0) if batches is None else batches != end.batches
+    return rank.steps >= (end.steps or 0) if loop.batches is None else loop.batches != end.batches
 
 
 def _out_of_step(rank: Rank) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from trueup.schema.record import Exit, Loop, Rank
 
 STACK_KEPT = 20_000
 ERROR_KEPT = 8_000
+LOOPS_KEPT = 8
 
 
 def merged_ranks(job: Job, events: Events, outcome: Outcome | None) -> tuple[Rank, ...]:
@@ -68,17 +70,20 @@ def _rank(member: Member, job: Job, events: Events, outcome: Outcome | None) -> 
         steps=steps_of(member),
         process_group=text(group.get("backend")),
         stack=stack[:STACK_KEPT] if stack else None,
-        loops=tuple(_loops(member)),
+        loops=tuple(_loops(member))[-LOOPS_KEPT:],
     )
 
 
 def _loops(member: Member) -> Iterator[Loop]:
+    begun = member.log.of("loop-begin")
+    if any(begin.get("last") for begin in begun):
+        return
     ends = {event.get("loop"): event for event in member.log.of("loop-end")}
-    for begin in member.log.of("loop-begin"):
-        end = ends.get(begin.get("loop"), {})
-        yield Loop(
-            batches=whole(end.get("batches")), steps=whole(end.get("steps")), at=text(end.get("at") or begin.get("at"))
-        )
+    numbers: Counter[str | None] = Counter()
+    for begin in begun:
+        at, end = text(begin.get("at")), ends.get(begin.get("loop"), {})
+        numbers[at] += 1
+        yield Loop(batches=whole(end.get("batches")), steps=whole(end.get("steps")), at=at, number=numbers[at])
 
 
 def _exit(member: Member, job: Job, outcome: Outcome | None) -> Exit:

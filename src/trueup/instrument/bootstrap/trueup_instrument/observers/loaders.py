@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from trueup_instrument.session import Session
 
 NAME = "loaders"
-TOLD = 8
-"""Loops of a process that are told of: ranks that see different numbers of batches part at the end of the first."""
+TOLD = 1000
+"""Loops of a process that are told of, so that a loader read again and again does not fill the disk."""
 
 
 def attach(session: Session) -> None:
@@ -50,7 +50,7 @@ class _Loops:
         if group.get("world_size", 1) > 1 and self._told < TOLD:
             self._told += 1
             self._numbers[iterator] = self._told
-            self._session.write("loop-begin", loop=self._told, at=places.user_line())
+            self._session.write("loop-begin", loop=self._told, at=places.user_line(), last=self._told == TOLD)
 
     def ended(self, iterator: Any) -> None:
         if iterator in self._began:

@@ -1,7 +1,9 @@
 """A loop over a data loader in which ranks train together ends on all of them with the rank whose data ends first.
 
 Before each further batch the ranks tell each other, through the store that they met at, whether they have one. A batch
-that another rank has no partner for is left out, as `drop_last` does. A rank that waits in vain stops asking.
+that another rank has no partner for is left out, as `drop_last` does. A rank whose last batch is known to be the last
+says so when it gets it: a loop that ends by its length never asks for a further one. One that waits in vain stops
+asking.
 """
 
 from __future__ import annotations
@@ -21,8 +23,16 @@ if TYPE_CHECKING:
 
     from trueup_instrument.appliers.switch import Switch
 
-PART = 0.5
-"""Of the timeout of collectives, after which a rank no longer waits for the others."""
+PART, MOST = 0.5, 60.0
+"""Of the timeout of collectives, and at most so many seconds, after which a rank no longer waits for the others."""
+OF_KNOWN_LENGTH = (
+    "SequentialSampler",
+    "RandomSampler",
+    "SubsetRandomSampler",
+    "WeightedRandomSampler",
+    "DistributedSampler",
+)
+"""Samplers of torch that give just as many as they say; other ones may give more."""
 OFF = "off"
 SHORTEST, LONGEST = 0.0002, 0.01
 """Seconds between two looks into the store."""
@@ -50,6 +60,8 @@ class Loops:
         self._at_last_batch: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         """Iterator of a loader → meetings when it gave its last batch."""
         self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._answered: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        """Iterator of a loader → question that was answered with no as its last batch came."""
         self._count = 0
         self._partners: Partners | None = None
         self._off = False
@@ -59,8 +71,8 @@ class Loops:
         self._meetings += 1
 
     def begins(self, iterator: Any) -> None:
-        self._numbers.pop(iterator, None)
-        self._at_last_batch.pop(iterator, None)
+        for kept in (self._numbers, self._at_last_batch, self._answered):
+            kept.pop(iterator, None)
 
     def question(self, iterator: Any) -> str | None:
         """What the ranks ask each other before the next batch of this loader, None where they do not."""
@@ -74,10 +86,20 @@ class Loops:
                 return None
             self._numbers[iterator] = self._count
             self._count += 1
+        return None if iterator in self._answered else self._next_question(iterator)
+
+    def _next_question(self, iterator: Any) -> str:
         return f"{self._numbers[iterator]}/{iterator._num_yielded}"
 
-    def came(self, iterator: Any) -> None:
+    def came(self, iterator: Any, asked: bool) -> None:
+        """A batch, and whether the ranks asked each other for it."""
         self._at_last_batch[iterator] = self._meetings
+        if iterator in self._answered:
+            self._off = True
+            self._switch.cannot("a sampler gave more batches than its length")
+        elif asked and self._partners is not None and not self._off and _was_last(iterator):
+            self._answered[iterator] = self._next_question(iterator)
+            self._partners.say(self._answered[iterator], False)
 
     def go_on(self, question: str, have: bool) -> bool:
         """Whether all ranks have a further batch."""
@@ -105,22 +127,27 @@ class Partners:
 
         self._store = distributed.PrefixStore("trueup/loops", _get_default_store())
         self._size = distributed.get_world_size()
-        self._patience = PART * self._store.timeout.total_seconds()
+        self._patience = min(PART * self._store.timeout.total_seconds(), MOST)
         self._last: str | None = None
 
     def ask(self, question: str, have: bool) -> bool | None:
         """Whether all ranks say that they have one; None where some did not come to say."""
-        if not have:
-            self._store.add(f"{question}/without", 1)
-        if self._store.add(f"{question}/came", 1) == self._size:
-            answer = "0" if self._store.add(f"{question}/without", 0) else "1"
-            self._store.set(f"{question}/answer", answer)
-            self._forget(self._last)
-        elif not self._wait(f"{question}/answer"):
+        if not self.say(question, have) and not self._wait(f"{question}/answer"):
             self._store.set(OFF, "1")
             return None
-        self._last = question
         return bool(self._store.get(f"{question}/answer") == b"1")
+
+    def say(self, question: str, have: bool) -> bool:
+        """Tell the others, and wait for none; True for the last rank that does: with it the answer is known."""
+        if not have:
+            self._store.add(f"{question}/without", 1)
+        before, self._last = self._last, question
+        if self._store.add(f"{question}/came", 1) < self._size:
+            return False
+        answer = "0" if self._store.add(f"{question}/without", 0) else "1"
+        self._store.set(f"{question}/answer", answer)
+        self._forget(before)
+        return True
 
     def _wait(self, key: str) -> bool:
         pause, end = SHORTEST, time.monotonic() + self._patience
@@ -135,6 +162,23 @@ class Partners:
         """Every rank has read the answer to the question before this one."""
         for name in ("without", "came", "answer") if question is not None else ():
             self._store.delete_key(f"{question}/{name}")
+
+
+def _was_last(iterator: Any) -> bool:
+    """Whether this iterator of a loader certainly has no batch after the one that it gave."""
+    if iterator._dataset_kind != sys.modules["torch.utils.data.dataloader"]._DatasetKind.Map:
+        return False
+    outstanding = getattr(iterator, "_tasks_outstanding", None)  # of workers: a batch is ordered for each one given
+    if outstanding is not None:
+        return bool(outstanding == 0)
+    indices = iterator._index_sampler
+    rows = indices.sampler if _is_of_torch(indices, ("BatchSampler",)) else indices
+    return _is_of_torch(rows, OF_KNOWN_LENGTH) and len(indices) == iterator._num_yielded
+
+
+def _is_of_torch(sampler: Any, names: tuple[str, ...]) -> bool:
+    kind = type(sampler)
+    return kind.__name__ in names and kind.__module__.startswith("torch.utils.data.")
 
 
 def _before(owner: Any, name: str, look: Callable[[], object]) -> None:
@@ -174,7 +218,7 @@ def _loader(switch: Switch, loops: Loops, module: ModuleType) -> None:
                 elif not answer:
                     self._num_yielded -= 1
                     raise StopIteration
-            came(self)
+            came(self, asked is not None)
             return batch
 
         return following
