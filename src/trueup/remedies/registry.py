@@ -39,6 +39,7 @@ APPLICATIONS = (
     Application(remedy="full-memory-budget"),
     Application(remedy="wrap-blocks"),
     Application(remedy="wrap-once"),
+    Application(remedy="import-torch-first"),
     Application(remedy="fully-shard-on-cpu"),
     Application(
         remedy="optimizer-after-wrapping",

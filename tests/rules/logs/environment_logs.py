@@ -2,6 +2,9 @@
 # ruff: noqa: E501  (lines stand as they are printed)
 
 from text_case import negative, positive
+from traces import traceback
+
+SITE = "/opt/conda/lib/python3.11/site-packages"
 
 ABI = "environment/extension-cxx11-abi-mismatch"
 RELEASE = "environment/extension-torch-version-mismatch"
@@ -11,6 +14,7 @@ NO_CODE = "environment/gpu-architecture-not-built-in"
 OLD_DRIVER = "environment/driver-too-old-for-cuda"
 NO_CUDA = "environment/cpu-only-torch-beside-gpu"
 LIBRARY = "environment/extension-library-missing"
+TORCH_FIRST = "environment/extension-imported-before-torch"
 NO_TOOLKIT = "environment/cuda-toolkit-missing"
 TOOLKIT = "environment/cuda-toolkit-version-mismatch"
 BUILD_MEMORY = "environment/source-build-out-of-memory"
@@ -511,6 +515,35 @@ CASES = (
         "possible",
     ),
     negative(LIBRARY, "another library", "ImportError: libGL.so.1: cannot open shared object file: No such file"),
+    # -- extension-imported-before-torch
+    positive(
+        TORCH_FIRST,
+        "a library of every torch",
+        "ImportError: libc10.so: cannot open shared object file: No such file or directory",
+        "likely",
+    ),
+    positive(
+        TORCH_FIRST,
+        "an extension's own package",
+        traceback(
+            ("train.py", "from pytorch3d import _C"),
+            error="ImportError: libtorch_cpu.so: cannot open shared object file: No such file or directory",
+        ),
+        "likely",
+    ),
+    negative(
+        TORCH_FIRST,
+        "a library that torch does not bring",
+        "ImportError: libtorchlike.so: cannot open shared object file: No such file or directory",
+    ),
+    negative(
+        TORCH_FIRST,
+        "torch itself does not load",
+        traceback(
+            (f"{SITE}/torch/__init__.py", "from torch._C import *"),
+            error="ImportError: libtorch_cpu.so: cannot open shared object file: No such file or directory",
+        ),
+    ),
     # -- dependency-resolution-replaces-torch
     positive(
         MOVED,

@@ -13,7 +13,7 @@ from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
 
 LIBRARY = (
-    r"lib(?:torch|c10|cudart|torch_cuda|torch_python|c10_cuda|torch_cuda_cu|torch_cuda_cpp)\.so[\w.]*: cannot "
+    r"lib(?:cudart|torch_cuda|c10_cuda|torch_cuda_cu|torch_cuda_cpp)\.so[\w.]*: cannot "
     r"open shared"
 )
 EXTENSIONS = Expression(
