@@ -43,6 +43,11 @@ def test_shards_are_sent_as_they_were_updated(job: str, tmp_path: Path) -> None:
     assert trained == right
 
 
+def test_parameters_without_a_possible_copy_are_left_alone(tmp_path: Path) -> None:
+    with_remedy = ran(tmp_path / "with", "fully-sharded", "fp32-master-weights")
+    assert with_remedy == ran(tmp_path / "without", "fully-sharded")
+
+
 def test_without_copies_the_updates_are_others(tmp_path: Path) -> None:
     trained, right = ran(tmp_path, "averaged")
     assert trained != right

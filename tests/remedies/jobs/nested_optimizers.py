@@ -164,6 +164,22 @@ def sharded(bucket_view):
     return model, right
 
 
+def fully_sharded():
+    """Parameters that are DTensors, which no float32 copy can stand in for."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    model = net()
+    fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+    plain(model, lambda p: torch.optim.AdamW(p, RATE))
+    weight = model.weight.full_tensor()
+    dist.destroy_process_group()
+    whole = net()
+    whole.weight.data.copy_(weight)
+    return whole, whole
+
+
 def told(model):
     assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
     return [each for p in model.parameters() for each in p.flatten().tolist()]
@@ -174,6 +190,7 @@ JOBS = {
     "ascended": ascended,
     "failed": failed,
     "written": written,
+    "fully-sharded": fully_sharded,
     "sharded": lambda: sharded(False),
     "bucket-view": lambda: sharded(True),
 }

@@ -45,6 +45,9 @@ def _steps(switch: Switch, module: Any) -> None:
                 own, gradient = parameter.data, parameter.grad
                 if gradient is None or str(parameter.dtype) not in LOW:
                     continue
+                if hasattr(parameter, "__tensor_flatten__"):
+                    switch.cannot("parameters made of tensors (DTensor) cannot hold another dtype for a step")
+                    continue
                 master, copy = _master(torch, masters.get(id(parameter)), own), gradient.detach().float()
                 if id(parameter) not in masters:
                     weakref.finalize(parameter, masters.pop, id(parameter), None)
