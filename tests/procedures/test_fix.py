@@ -229,6 +229,18 @@ def test_of_two_remedies_that_cure_the_faster_one_is_kept() -> None:
     assert fixing.after.steps.seconds[0] == 0.05
 
 
+def test_a_remedy_that_leaves_a_note_gives_way_to_one_that_leaves_none() -> None:
+    def job(remedies: set[str]) -> Record:
+        if LIMIT in remedies:
+            return record(msgspec.structs.replace(SLOW, severity="note"), seconds=0.05)
+        return record(seconds=0.08) if remedies else record(SLOW)
+
+    fixing = fix(runs_of(job)[0])
+    assert [each.remedy for each in fixing.applied] == [UNSPECIALIZED]
+    assert [each.remedy for each in fixing.dropped] == [LIMIT]
+    assert fixing.dropped[0].why.endswith("the finding is left as a note")
+
+
 def test_a_faster_remedy_that_changes_the_results_is_not_kept() -> None:
     def job(remedies: set[str]) -> Record:
         if LIMIT in remedies:
