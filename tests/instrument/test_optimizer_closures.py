@@ -5,6 +5,7 @@ import logging
 import pytest
 import torch
 from torch import nn
+from torch._logging import structured
 
 from trueup.instrument import inside
 
@@ -30,7 +31,9 @@ class Starts(logging.Handler):
 
 
 @pytest.fixture
-def starts():
+def starts(monkeypatch):
+    # Torch names each file once in a process, perhaps to the handler of an earlier test.
+    monkeypatch.setattr(structured, "INTERN_TABLE", {})
     logger, handler = logging.getLogger(LOGGER), Starts()
     level = logger.level
     logger.addHandler(handler)
