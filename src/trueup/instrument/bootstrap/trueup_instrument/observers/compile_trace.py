@@ -28,6 +28,8 @@ REASONS_KEPT = 8
 LENGTH_KEPT = 400
 LIMIT = re.compile(r"(accumulated_recompile_limit|accumulated_cache_size_limit|recompile_limit|cache_size_limit)")
 OPTIMIZERS = f"{os.sep}optim{os.sep}"
+OPTIMIZER_FILE = f"{os.sep}torch{OPTIMIZERS}optimizer.py"
+"""Its functions stand around the step of every optimizer."""
 CHECKPOINT = "tag_activation_checkpoint"
 HIGHER_ORDER = re.compile(r"[Hh]igher[ -]?[Oo]rder[ -]?[Oo]p(?:erator)?:? `?([\w.]+)`?")
 OPTIMIZER_CODE = ("/torch/optim/", "\\torch\\optim\\", "_foreach_", "_fused_adam", "_fused_sgd")
@@ -230,6 +232,8 @@ def is_of_optimizer(frames: Sequence[tuple[str, int, str | None]]) -> bool:
     `frames` are (file, line, function), outermost first. Lightning and L-BFGS run the whole forward inside of
     `optimizer.step(closure)`: a module is called there, or a step of torch's own calls code that is not torch's.
     """
+    if frames and frames[-1][0].endswith(OPTIMIZER_FILE):
+        return True
     steps = [
         place
         for place, (file, _, name) in enumerate(frames)
