@@ -56,6 +56,7 @@ def main():
         "bound": all(any(p is q for q in model.parameters()) for g in optimizer.param_groups for p in g["params"]),
     }
     print("REPORT", json.dumps(report), flush=True)
+    accelerator.wait_for_everyone()  # who leaves first takes the connections of who still works
     accelerator.end_training()
 
 
