@@ -116,7 +116,7 @@ QUICK = {
 """One of each layer that trueup can repair."""
 MENDED = [pytest.param(case, id=case.name, marks=[] if case.name in QUICK else [pytest.mark.slow]) for case in CASES]
 BY_HAND = {
-    "compile/scalar-extraction-in-experts": "item() is captured; how many tokens each expert gets is data, and stays a note",
+    "compile/scalar-extraction-in-experts": "item() is captured; the sizes of the experts are data, a note",
     "checkpointing/memory-budget-recomputes-too-much": "a budget of memory may be meant",
     "attention/explicit-mask-deselects-flash": "with dropout a CPU has the math kernel only",
     "attention/kernel-math-fallback": "no fused kernel of a CPU takes a bias that is trained",
