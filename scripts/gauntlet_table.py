@@ -78,7 +78,7 @@ def written(rows: dict[str, Row], day: str, versions: str) -> str:
         "# The gauntlet",
         "",
         f"Made of results of `make gauntlet` on {day} with {versions}, on two shared cores.",
-        "Ratios are of late steps of short runs, minutes apart: other work on the machine moves them by tens of percent.",
+        "Ratios are of late steps of short runs, minutes apart: other work moves them by tens of percent.",
         "An empty cell is a test that was not run in this pass, or a class that has no automatic remedy.",
         "",
         f"Found first: {share('found')}. The expert's version without a finding: {share('clean')}. "
