@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from trueup import __version__
+from trueup.cli.attention import attention
 from trueup.cli.doctor import doctor
 from trueup.cli.exits import INTERRUPTED, OWN_FAILURE, USAGE
 from trueup.cli.explain import explain
@@ -35,7 +36,7 @@ def app() -> None:
     """
 
 
-for command in (run, fix, verify, doctor, report, explain, rules):
+for command in (run, fix, verify, doctor, report, explain, attention, rules):
     app.add_command(command)
 
 
