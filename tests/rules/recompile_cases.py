@@ -35,6 +35,8 @@ def counters(count):
 
 
 STATIC = event("compile", "torch.compile", "LlamaForCausalLM", target="module", dynamic=False)
+ROOM = event("compile", "dynamo.config", None, recompile_limit=32)
+ISOLATED = event("compile", "Module.compile", "Block", target="module", isolated=True)
 LAUNCHED = {"environment": {"variables": {"ACCELERATE_DYNAMO_USE_DYNAMIC": "False"}}}
 
 WIDTHS = [recompile("0/0: tensor 'x' size mismatch at index 2. expected 48, actual 40", step=1, count=5)]
@@ -144,6 +146,23 @@ CASES = [
         compiled(WIDTHS, compiled=12, models=["Tower", "Tower", "Tower"]),
         severity="note",
         confidence="possible",
+    ),
+    negative(
+        "compile/recompile-shared-code-object",
+        "the limit raised for them, and not reached",
+        compiled(WIDTHS, compiled=12, models=["Tower", "Tower", "Tower"]) | {"order+": [ROOM]},
+    ),
+    negative(
+        "compile/recompile-grad-or-train-mode-toggle",
+        "the limit raised for its variants, and not reached",
+        compiled([recompile("0/3: GLOBAL_STATE changed: grad_mode", step=1, count=5)], compiled=12)
+        | {"order+": [ROOM]},
+    ),
+    negative(
+        "compile/recompile-grad-or-train-mode-toggle",
+        "each block with graphs of its own",
+        compiled([recompile("0/3: GLOBAL_STATE changed: grad_mode", step=1, count=5)], compiled=12)
+        | {"order+": [ISOLATED]},
     ),
     positive("compile/recompile-dynamic-shape", "six lengths", compiled(sizes(5), compiled=12)),
     positive(

@@ -13,6 +13,9 @@ from trueup.schema.record import Applied, Compile, Record
 FLAGS = ("torch_compile", "dynamo_backend", "use_torch_compile", "regional")
 """Settings of trainers that ask for compilation of the model."""
 
+DEFAULT_LIMIT = 8
+"""torch._dynamo.config.recompile_limit as torch sets it."""
+
 CONFIG = ("disable", "suppress_errors")
 SWITCHES = ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE")
 
@@ -91,6 +94,13 @@ def effect(compile: Compile) -> str:
     if compile.fraction is not None:
         return f"; {percent(compile.fraction)} of the parameters run compiled"
     return ""
+
+
+def variants_expected(record: Record) -> bool:
+    """True when the job itself made room for many variants of a function: below its limit nothing is lost by them."""
+    limits = (each.detail.get("recompile_limit", 0) for each in applied(record, "dynamo.config"))
+    isolated = (call.detail.get("isolated", False) for call in compile_calls(record))
+    return any(isolated) or any(limit > DEFAULT_LIMIT for limit in limits)
 
 
 def twins(record: Record) -> dict[str, int]:

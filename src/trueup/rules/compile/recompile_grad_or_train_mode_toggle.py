@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trueup.rules.compilation import effect, storm_evidence
+from trueup.rules.compilation import effect, storm_evidence, variants_expected
 from trueup.rules.definition import LogText, Rule, Sighting
 from trueup.rules.guards import storms
 from trueup.rules.recompile_logs import storm
@@ -17,6 +17,8 @@ def detect(record: Record) -> Sighting | None:
     if not found:
         return None
     limited = any(storm.limit for storm in found)
+    if not limited and variants_expected(record):
+        return None
     return Sighting(
         message=f"{found[0].function} was compiled again {found[0].count} times because grad mode, training mode or "
         f"requires_grad changed{effect(compile)}.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trueup.rules.compilation import effect, storm_evidence, twins
+from trueup.rules.compilation import effect, storm_evidence, twins, variants_expected
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.guards import storms
 from trueup.rules.log_facts import mentions
@@ -20,6 +20,8 @@ def detect(record: Record) -> Sighting | None:
         return None
     name, number = max(several.items(), key=lambda item: item[1])
     limited = any(storm.limit for storm in found)
+    if not limited and variants_expected(record):
+        return None
     return Sighting(
         message=f"{number} models of class {name} share the compile cache of {found[0].function}, which was compiled "
         f"again {found[0].count} times{effect(compile)}.",

@@ -133,6 +133,7 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
         "dynamic": given.get("dynamic"),
         "options": sorted(given.get("options") or ()),
         "disabled": given.get("disable", False),
+        "isolated": bool(given.get("isolate_recompiles", False)),
     }
 
 
