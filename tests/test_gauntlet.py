@@ -49,6 +49,11 @@ class Case:
         return {self.expect["rule"], *self.expect["accept"]}
 
     @property
+    def is_slow(self) -> bool:
+        """Whether the fault costs time: what the repair must win back."""
+        return bool(self.expect.get("slow", False))
+
+    @property
     def is_variant(self) -> bool:
         return bool(self.name != self.expect["rule"])
 
@@ -69,9 +74,12 @@ class Case:
         job = where / self.folder.name
         shutil.copytree(self.folder, job, ignore=shutil.ignore_patterns(*hidden, "__pycache__"))
         limit = str(int(4 * self.expect["seconds"] + 120))
-        command = [sys.executable, "-m", "trueup", by, "--json", str(where / "result.json"), "--timeout", limit]
+        pairs = ["--pairs", "1"] if by == "fix" else []
+        command = [sys.executable, "-m", "trueup", by, *pairs, "--json", str(where / "result.json"), "--timeout", limit]
         here = str(Path(sys.executable).parent)
         environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+        if by == "fix" and self.is_slow:  # else the repaired run would load what the run before it has compiled
+            environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
         launch = ["--", "sh", "-c", self.launch(fixed)]
         with self.beside(environment):
             subprocess.run([*command, *launch], cwd=job, env=environment, capture_output=True)
@@ -147,6 +155,18 @@ def late_step(record: dict[str, Any]) -> float | None:
     return median(seconds[len(seconds) // 2 :]) if seconds else None
 
 
+def time_to_n_steps(before: dict[str, Any], after: dict[str, Any]) -> tuple[int, float, float] | None:
+    """N, and the seconds from the start of the process to the end of the Nth step in both runs; None when one fails.
+
+    N is the number of steps that both have made.
+    """
+    n = min(record["steps"]["count"] for record in (before, after))
+    if before["exit"]["code"] or after["exit"]["code"] or not n:
+        return None
+    was, now = (sum(record["steps"]["seconds"][:n]) for record in (before, after))
+    return n, was, now
+
+
 @pytest.mark.parametrize("case", PARAMETERS)
 def test_the_fault_is_found(case: Case, tmp_path: Path) -> None:
     record = case.run(tmp_path, fixed=False)
@@ -175,6 +195,10 @@ def test_the_job_is_repaired(case: Case, tmp_path: Path, record_property: Proper
     assert result["proof"]["findings_gone"]
     record_property("step_s", late_step(result["after"]))
     record_property("ratio", result["proof"]["speed"]["ratio"])
+    record_property("slow", case.is_slow)
+    if (times := time_to_n_steps(result["before"], result["after"])) is not None:
+        for name, figure in zip(("n", "before_s", "after_s"), times, strict=True):
+            record_property(name, figure)
     record_property("remedies", " ".join(each["remedy"] for each in result["applied"]))
     assert result["proof"]["numerics"]["verdict"] in ("equal", "within noise", "corrected", "not compared")
     assert result["after"]["exit"]["code"] == 0
