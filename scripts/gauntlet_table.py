@@ -114,8 +114,8 @@ def _gains(rows: Iterable[Row]) -> list[str]:
         f"{geometric_mean(late):.2f} times as fast in late steps.",
         "",
         "Time to N steps counts from the start of the process, imports and compilation and all; N is 30, or all steps",
-        "of a shorter job. In these cases the caches of compiled code are off (TORCHINDUCTOR_FORCE_DISABLE_CACHES), so",
-        "that each run compiles its own code. Late steps are the later half: what a long job gains.",
+        "of a shorter job. Both runs find what Inductor has compiled in its cache; where one does not, both are run",
+        "again. Late steps are the later half: what a long job gains.",
     ]
 
 

@@ -78,8 +78,6 @@ class Case:
         command = [sys.executable, "-m", "trueup", by, *pairs, "--json", str(where / "result.json"), "--timeout", limit]
         here = str(Path(sys.executable).parent)
         environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
-        if by == "fix" and self.is_slow:  # else the repaired run would load what the run before it has compiled
-            environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
         launch = ["--", "sh", "-c", self.launch(fixed)]
         with self.beside(environment):
             subprocess.run([*command, *launch], cwd=job, env=environment, capture_output=True)
@@ -167,6 +165,11 @@ def time_to_n_steps(before: dict[str, Any], after: dict[str, Any]) -> tuple[int,
     return n, was, now
 
 
+def compiled_anew(result: dict[str, Any]) -> bool:
+    """Whether a run of `fix` found not all of its compiled code in Inductor's cache."""
+    return any(result[run]["actual"]["compile"]["cache_misses"] for run in ("before", "after") if result[run])
+
+
 @pytest.mark.parametrize("case", PARAMETERS)
 def test_the_fault_is_found(case: Case, tmp_path: Path) -> None:
     record = case.run(tmp_path, fixed=False)
@@ -190,7 +193,9 @@ def test_the_mended_job_is_clean(case: Case, tmp_path: Path, record_property: Pr
 
 @pytest.mark.parametrize("case", REPAIRS)
 def test_the_job_is_repaired(case: Case, tmp_path: Path, record_property: Property) -> None:
-    result = case.run(tmp_path, by="fix")
+    result = case.run(tmp_path / "first", by="fix")
+    if case.is_slow and compiled_anew(result):  # one of the two would pay for what the other has compiled
+        result = case.run(tmp_path / "second", by="fix")
     assert result["applied"], result["dropped"]
     assert result["proof"]["findings_gone"]
     record_property("step_s", late_step(result["after"]))
