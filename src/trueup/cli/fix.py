@@ -10,7 +10,7 @@ import click
 
 from trueup.cli import exits
 from trueup.cli.output import format_option, is_coloured, json_option, printed_on, save, width_of, write
-from trueup.cli.parameters import copies_folder, output_file, seconds
+from trueup.cli.parameters import copies_folder, output_file, probe_options, questions_of, seconds
 
 if TYPE_CHECKING:
     from trueup.procedures.selection import Goal
@@ -78,6 +78,7 @@ WRITTEN = "# written by trueup fix"
     help="Link large files and what lies outside of the working folder into the copies. A program other than Python "
     "can then change them.",
 )
+@probe_options()
 @click.option("--quiet", is_flag=True, help="Say nothing while the job is run.")
 @format_option()
 def fix(
@@ -91,6 +92,8 @@ def fix(
     edited: Path | None,
     yes: bool,
     links: bool,
+    probes: tuple[str, ...],
+    packed_by: tuple[tuple[str, int], ...],
     quiet: bool,
     shape: str,
 ) -> int:
@@ -127,10 +130,11 @@ def fix(
         if not quiet:
             click.echo(f"trueup: {text}", err=True)
 
+    questions = questions_of(probes, packed_by)
     try:
-        with Probes(command, steps=steps, timeout=timeout, say=say, links=links) as probes:
-            run, installed = installed_first(probes.run, pip_install, say) if yes else (probes.run, ())
-            fixing = fixed(run, limits=probes.limits, goal=goal, pairs=pairs)
+        with Probes(command, steps=steps, timeout=timeout, say=say, links=links, questions=questions) as runs:
+            run, installed = installed_first(runs.run, pip_install, say) if yes else (runs.run, ())
+            fixing = fixed(run, limits=runs.limits, goal=goal, pairs=pairs)
     except CommandError as error:
         click.echo(f"trueup: {error}", err=True)
         return error.code

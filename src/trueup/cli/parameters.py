@@ -5,9 +5,49 @@ from __future__ import annotations
 import math
 import os
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
+
+from trueup.schema.questions import QUESTIONS
+
+
+def probe_options() -> Callable[[Any], Any]:
+    """`--probe` and what goes with it."""
+    told = "; ".join(f"{name}: {question}" for name, question in QUESTIONS.items())
+    asked = click.option(
+        "--probe",
+        "probes",
+        multiple=True,
+        type=click.Choice(tuple(QUESTIONS)),
+        help=f"Let the job's own model answer a question, by extra forward passes that leave no trace. {told}",
+    )
+    parted = click.option(
+        "--packed-by",
+        multiple=True,
+        type=part,
+        metavar="eos=ID|bos=ID",
+        help="With --probe packing: documents end, or begin, with this token id. Without it, position ids, boundaries "
+        "and masks that the model is given tell them apart.",
+    )
+    return lambda command: asked(parted(command))
+
+
+def part(value: str) -> tuple[str, int]:
+    """A token that parts documents: `eos=2`."""
+    name, _, number = value.partition("=")
+    if name not in ("eos", "bos") or not number.isdecimal():
+        raise click.BadParameter(f"{value} is neither eos=ID nor bos=ID, with the number of a token for ID")
+    return name, int(number)
+
+
+def questions_of(probes: Sequence[str], packed_by: Sequence[tuple[str, int]]) -> dict[str, dict[str, int]]:
+    """What `runs` takes, from the two options of `probe_options`."""
+    if packed_by and "packing" not in probes:
+        raise click.UsageError("--packed-by goes with --probe packing")
+    return {name: dict(packed_by) if name == "packing" else {} for name in probes}
 
 
 def output_file(value: str) -> Path:

@@ -10,7 +10,7 @@ import click
 
 from trueup.cli import exits
 from trueup.cli.output import format_option, json_option, presentation, save, show, standard
-from trueup.cli.parameters import output_file, output_folder, seconds
+from trueup.cli.parameters import output_file, output_folder, probe_options, questions_of, seconds
 
 if TYPE_CHECKING:
     from trueup.schema.record import Record
@@ -46,6 +46,7 @@ VARIANT = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--set", "settings", multiple=True, metavar="LAYER=VALUE", help="Force a layer, as in compile=off; may be repeated."
 )
+@probe_options()
 @click.option("--strict", is_flag=True, help="Exit 1 when the command succeeds but a warning or an error is found.")
 @click.option("--quiet", is_flag=True, help="Print no text of trueup's own; files are written all the same.")
 @format_option()
@@ -58,6 +59,8 @@ def run(
     timeout: float | None,
     variant_file: Path | None,
     settings: tuple[str, ...],
+    probes: tuple[str, ...],
+    packed_by: tuple[tuple[str, int], ...],
     strict: bool,
     quiet: bool,
     shape: str,
@@ -88,6 +91,7 @@ def run(
     if report_file is not None and report_file.suffix not in (".html", ".htm"):
         raise click.UsageError(f"--report takes a file that ends in .html, got {str(report_file)!r}")
     variant = chosen_variant(variant_file, settings)
+    questions = questions_of(probes, packed_by)
 
     from trueup.reports.live import LiveReport
     from trueup.runs.process import CommandError
@@ -97,7 +101,13 @@ def run(
     live = LiveReport(sys.stderr, terminal=sys.stderr is not None and sys.stderr.isatty())
     try:
         record = run_command(
-            command, out=folder, variant=variant, steps=steps, timeout=timeout, on_update=None if quiet else live
+            command,
+            out=folder,
+            variant=variant,
+            steps=steps,
+            timeout=timeout,
+            on_update=None if quiet else live,
+            questions=questions,
         )
     except CommandError as error:
         click.echo(f"trueup: {error}", err=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -29,6 +29,7 @@ class Probes:
         say: Callable[[str], object],
         links: bool = False,
         kind: str = "fix",
+        questions: Mapping[str, Mapping[str, int]] | None = None,
     ) -> None:
         self.limits: list[str] = []
         """What could not be kept apart in this job's working folder."""
@@ -37,6 +38,7 @@ class Probes:
         self._timeout = timeout
         self._say = say
         self._links = links
+        self._questions = questions
         self.folder = new_folder(kind).absolute()
         self._probe: Probe | None = None
         self._made = 0
@@ -79,6 +81,7 @@ class Probes:
                 timeout=self._timeout,
                 pass_output=False,
                 probe=probe,
+                questions=self._questions,
             )
         finally:
             self._remove()

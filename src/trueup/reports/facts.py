@@ -9,7 +9,7 @@ from trueup.reports.evidence import numbers_in_words, ranks_in_words
 from trueup.reports.excerpt import first_line
 from trueup.reports.quantities import count, percent, seconds, size
 from trueup.reports.verdict import compile_wanted
-from trueup.schema.record import Memory, Note, Rank, Record
+from trueup.schema.record import Leakage, Memory, Note, Rank, Record
 
 
 def of(record: Record) -> Iterator[tuple[str, str]]:
@@ -18,6 +18,8 @@ def of(record: Record) -> Iterator[tuple[str, str]]:
     if record.steps.count:
         yield "steps", steps_in_words(record)
         yield "sampled", sampled_in_words(record)
+    if record.actual.attention.leakage is not None:
+        yield "packing", leakage_in_words(record.actual.attention.leakage)
     if record.actual.compile.seconds:
         yield "compile", f"{seconds(record.actual.compile.seconds)} spent compiling"
     if record.actual.memory.peak_bytes is not None:
@@ -27,6 +29,24 @@ def of(record: Record) -> Iterator[tuple[str, str]]:
     environment = environment_in_words(record)
     if environment:
         yield "with", environment
+
+
+def leakage_in_words(found: Leakage) -> str:
+    """What `--probe packing` measured."""
+    if found.change is None:
+        return f"{found.verdict}: {found.reason}" if found.reason else found.verdict
+    where = "logits" if found.measured_at == "logits" else found.measured_at
+    batch = (
+        f"{count(found.documents or 0, 'document')} in {count(found.rows or 0, 'row')}, told apart by {found.seen_in}"
+    )
+    if found.verdict == "none":
+        return f"documents do not change later ones of their row: exactly 0.0 in the {where} ({batch}; {found.dtype})"
+    told = f"{found.change:.3g} of {found.scale:.3g} in the {where} ({batch}; {found.dtype})"
+    moved = f"document {found.source} of row {found.row} changes document {found.target} by {told}"
+    if found.verdict == "rounding":
+        return f"{moved}, no more than rounding"
+    others = found.other_rows or 0.0
+    return f"{moved}; other rows change by {others:.3g}" if others else moved
 
 
 def ranks_that_ended_alike(ranks: tuple[Rank, ...]) -> list[str]:
@@ -72,7 +92,7 @@ def memory_in_words(memory: Memory) -> str:
     parts = [f"{size(memory.peak_bytes or 0)} at the peak", memory.source or "source not known"]
     if 1 < len(memory.per_rank) <= 8:
         parts += [f"rank {rank} {size(peak)}" for rank, peak in memory.per_rank.items()]
-    elif memory.per_rank:
+    elif len(memory.per_rank) > 1:
         parts.append(f"lowest rank {size(min(memory.per_rank.values()))}")
     return ", ".join(parts)
 

@@ -32,6 +32,8 @@ FIELDS: dict[str, frozenset[str]] = {
         "no_sync exchanged_elements wrapper_forwards backwards checkpointing gradients updates training_mode "
         "reducing_backwards gathers_in_backward random_ops random_in_backward autocast padding logits",
         "memory": "peak_bytes source",
+        "probe": "probe verdict reason change scale noise source target row other_rows documents rows positions dtype "
+        "seen_in measured_at every",
         "loop-begin": "loop at last",
         "loop-end": "loop batches steps at",
         "error": "type message chain user_at out_of_memory thread",

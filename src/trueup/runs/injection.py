@@ -25,8 +25,9 @@ STEPS = "TRUEUP_STEPS"
 SET = "TRUEUP_SET"
 REMEDIES = "TRUEUP_REMEDIES"
 HELD = "TRUEUP_HELD"
+PROBES = "TRUEUP_PROBES"
 USER_BASH_ENV = "TRUEUP_USER_BASH_ENV"
-OURS = (EVENTS, RUN_ID, STEPS, SET, REMEDIES, HELD, USER_BASH_ENV, "TRUEUP_SHIM", "TRUEUP_RANK_PROCESS")
+OURS = (EVENTS, RUN_ID, STEPS, SET, REMEDIES, HELD, PROBES, USER_BASH_ENV, "TRUEUP_SHIM", "TRUEUP_RANK_PROCESS")
 """Variables that a run sets or its processes hand on; those of an outer `trueup run` must not reach an inner one."""
 
 
@@ -66,11 +67,13 @@ def inject(
     variant: Variant = Variant(),  # noqa: B008 - a frozen value
     steps: int | None = None,
     bootstrap: Path | None = None,
+    questions: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Injection:
     """The environment `base` changed so that the command started with it writes events into `events`.
 
     `variant` adds forced layers, remedies and environment variables; `steps` ends every rank after that many optimizer
-    steps. `bootstrap` is the folder put on PYTHONPATH, by default the one that comes with trueup.
+    steps. `bootstrap` is the folder put on PYTHONPATH, by default the one that comes with trueup. `questions` are those
+    of `schema.questions` that the job's own model is to answer, with their options.
 
     Raises RemedyError for remedies that are unknown or exclude each other.
     """
@@ -90,6 +93,8 @@ def inject(
     environment[RUN_ID] = run_id = secrets.token_hex(8)
     if steps is not None:
         environment[STEPS] = str(steps)
+    if questions:
+        environment[PROBES] = json.dumps(questions)
     if variant.layers:
         environment[SET] = json.dumps(variant.layers)
     in_process = [remedy.remedy for remedy in remedies if remedy.in_process]

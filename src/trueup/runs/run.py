@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -46,10 +46,11 @@ def run_command(
     pass_output: bool = True,
     probe: Probe | None = None,
     judge: Judge = judge_record,
+    questions: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Record:
     """Run `command` with `variant` and return its record, which is also written to `out/record.json`.
 
-    A `probe` gives it a copy of the working folder and an environment of its own.
+    A `probe` gives it a copy of the working folder and an environment of its own. `questions` are those of `--probe`.
     `on_update` gets a judged record of what is known whenever a sample, an error or an end of a process was told, at
     most once a second. Whatever fails on our side, the command runs to its end and `record.exit.code` is its exit code;
     the record's notes say what failed. Raises CommandError when the command cannot be started.
@@ -70,7 +71,7 @@ def run_command(
 
     try:
         base = {**os.environ, **probe.environment} if probe else os.environ
-        with inject(base, events=folder.events, variant=variant, steps=steps) as injection:
+        with inject(base, events=folder.events, variant=variant, steps=steps, questions=questions) as injection:
             outcome = run_process(
                 command,
                 injection.environment,
@@ -81,6 +82,7 @@ def run_command(
                 cwd=probe.folder if probe else None,
                 timeout=timeout,
                 pass_output=pass_output,
+                ends_all=probe is not None,
                 on_tick=_forgiving(on_tick, problems),
             )
         record = _final(command, variant, started, reader, folder, outcome, judge)

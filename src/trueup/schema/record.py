@@ -7,7 +7,7 @@ Counts are of one optimizer step unless they say otherwise; shares and fractions
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -157,6 +157,44 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     """The operator or device kernel that was seen."""
 
 
+class Leakage(msgspec.Struct, frozen=True, kw_only=True):
+    """What changed at later documents of packed rows when only the tokens of an earlier one were changed.
+
+    Rows and documents are numbered from 1. Logits, unless `measured_at` says otherwise.
+    """
+
+    verdict: Literal["leak", "none", "rounding", "not packed", "not probed"]
+    """`rounding`: no more than sums in another order account for. `none`: exactly 0."""
+    reason: str | None = None
+    """Why nothing was measured."""
+    change: float | None = None
+    """Largest change of a logit of a later document."""
+    scale: float | None = None
+    """Largest logit."""
+    noise: float | None = None
+    """Largest difference between two computations of the same batch."""
+    source: int | None = None
+    """Document that was changed."""
+    target: int | None = None
+    """Document that changed most; None where none did."""
+    row: int | None = None
+    other_rows: float | None = None
+    """Largest change in rows of which no token was changed; None where there were none."""
+    documents: int | None = None
+    rows: int | None = None
+    positions: int | None = None
+    """Tokens of a row."""
+    dtype: str | None = None
+    seen_in: str | None = None
+    """Argument of the model that parts the documents."""
+    measured_at: str | None = None
+    """`logits`, or `output of LlamaDecoderLayer` where the model gives none."""
+    every: int = 1
+    """Every how-manieth column of the vocabulary was compared."""
+    ranks: tuple[int, ...] = ()
+    """Ranks that told a result of this kind."""
+
+
 class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """Calls in the forward passes of training: neither evaluations nor what a checkpoint runs again is counted."""
 
@@ -184,6 +222,8 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """Attention calls over padded rows that were given no mask: `no mask`, `no mask causal` → calls."""
     sdpa_calls: dict[str, int] = {}
     """What scaled_dot_product_attention was given: `masked`, `no mask causal dropout`, ... → calls."""
+    leakage: Leakage | None = None
+    """Of `--probe packing`: the rank with the largest change; None when the probe was not asked for."""
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trueup.rules.attention_leakage import leak_evidence, leak_in_words, leaks, measured_clean
 from trueup.rules.definition import Rule, Sighting
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
@@ -10,7 +11,8 @@ from trueup.schema.record import Record
 def detect(record: Record) -> Sighting | None:
     attention = record.actual.attention
     dense = any(kernel.name.startswith(("sdpa", "eager")) for kernel in attention.kernels)
-    if not attention.packed or attention.boundaries or not dense:
+    measured = leaks(attention)
+    if measured_clean(attention) or not (measured or (attention.packed and not attention.boundaries and dense)):
         return None
     hiding = []
     kept_apart = set(attention.masks) == {"other"}  # what the model made of the mask it was given is a block mask
@@ -24,14 +26,15 @@ def detect(record: Record) -> Sighting | None:
         return None
     return Sighting(
         message=f"Rows hold several documents (position ids restart), and {' and '.join(hiding)} made "
-        "transformers use a plain causal mask: tokens attend to earlier documents.",
+        f"transformers use a plain causal mask: tokens attend to earlier documents{leak_in_words(attention)}.",
         evidence=(
-            Evidence(what="position ids restart within a row", value=True),
+            *leak_evidence(attention),
+            Evidence(what="position ids restart within a row", value=attention.packed),
             Evidence(what="mask given to the model", value=attention.given_mask),
             Evidence(what="calls with an all-ones mask", value=attention.masks.get("all-ones", 0)),
             Evidence(what="a KV cache was filled", value=attention.cache),
         ),
-        confidence="likely",
+        confidence="established" if measured else "likely",
     )
 
 
@@ -62,7 +65,7 @@ RULE = Rule(
             id="pass-sequence-boundaries",
             kind="code",
             automatic=False,
-            how="cu_seq_lens_q/k with flash attention, or a 4-D block mask; keep a leakage probe as a test",
+            how="cu_seq_lens_q/k with flash attention, or a 4-D block mask; trueup run --probe packing measures it",
         ),
     ),
     caution=(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from trueup.rules.attention_leakage import leak_evidence, leak_in_words, leaks, measured_clean
 from trueup.rules.definition import LogText, Rule, Sighting, within
 from trueup.rules.facts import argument, installed, listed
 from trueup.rules.log_facts import mention
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.log import Log
-from trueup.schema.record import Record
+from trueup.schema.record import Attention, Record
 
 BEFORE_BLOCK_MASKS = {"transformers": "<4.53"}
 """Later releases mask packed rows themselves where neither mask nor cache is given."""
@@ -20,7 +21,12 @@ def detect(record: Record) -> Sighting | None:
     # Later transformers mask packed rows themselves; a call that has no mask proves that nothing did.
     unmasked = sum(calls for kind, calls in attention.sdpa_calls.items() if kind.startswith("no mask"))
     known = within(installed(record), BEFORE_BLOCK_MASKS) and "transformers" in installed(record)
-    if not packed or not dense or attention.boundaries or attention.masks.get("other") or not (known or unmasked):
+    open_to_all = dense and not attention.boundaries and not attention.masks.get("other") and (known or unmasked)
+    if measured_clean(attention):
+        return None
+    if leaks(attention):
+        return _measured(attention, unmasked)
+    if not packed or not open_to_all:
         return None
     return Sighting(
         message=f"Rows are packed, and attention ran {listed(kernel.name for kernel in dense)} without document "
@@ -31,6 +37,23 @@ def detect(record: Record) -> Sighting | None:
             Evidence(what="attention calls without a mask", value=unmasked),
         ),
         confidence="likely",
+    )
+
+
+def _measured(attention: Attention, unmasked: int) -> Sighting:
+    """Whatever the cause: one document moved another."""
+    ran = listed(kernel.name for kernel in attention.kernels)
+    return Sighting(
+        message=f"Rows are packed, and {f'attention ({ran})' if ran else 'attention'} does not keep their documents "
+        f"apart{leak_in_words(attention)}.",
+        evidence=(
+            *leak_evidence(attention),
+            *(
+                Evidence(what=f"calls of {kernel.op or kernel.name}", value=kernel.calls)
+                for kernel in attention.kernels
+            ),
+            Evidence(what="attention calls without a mask", value=unmasked),
+        ),
     )
 
 
@@ -73,7 +96,7 @@ RULE = Rule(
             automatic=False,
             how=(
                 'attn_implementation="flash_attention_2" or flex_attention, or a block-diagonal mask; '
-                "then a leakage probe"
+                "trueup run --probe packing measures it"
             ),
         ),
     ),

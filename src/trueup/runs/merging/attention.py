@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from trueup.runs.merging.job import Job
 from trueup.runs.merging.kernels import added_kernels
+from trueup.runs.merging.leakage import merged_leakage
 from trueup.runs.merging.samples import recorded, steady_samples
 from trueup.runs.merging.values import added, any_true, mapping, text, whole
 from trueup.schema.record import Attention, Kernel
@@ -41,6 +42,7 @@ def merged_attention(job: Job) -> Attention:
             for words, field in (("no mask", "unmasked"), ("no mask causal", "unmasked_causal"))
             if (calls := sum(whole(each.get(field)) or 0 for each in padded))
         },
+        leakage=merged_leakage(job),
     )
 
 

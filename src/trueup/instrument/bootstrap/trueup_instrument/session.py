@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from weakref import WeakSet
 
     from trueup_instrument.clock import Clock
+    from trueup_instrument.sampling import Sampler
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -74,6 +75,9 @@ class Session:
         self.after_fork_in_child: list[Callable[[], object]] = []
         """Called around os.fork. The child is no rank until it trains; what its parent measured is not its own."""
         self.clock: Clock | None = None
+        self.sampler: Sampler | None = None
+        self.on_batch: list[Callable[[], object]] = []
+        """Called when a DataLoader has given a batch."""
         self.compile_activity = 0
         """Goes up whenever Dynamo starts to compile, or gives up."""
         self.optimizer_compiled = False
@@ -86,7 +90,7 @@ class Session:
     # -- life --------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        from trueup_instrument import appliers, isolation, observers
+        from trueup_instrument import appliers, isolation, observers, probes
 
         self.imports.install()
         os.register_at_fork(
@@ -101,6 +105,7 @@ class Session:
             self.guarded(isolation.NAME, isolation.attach)(self)
         appliers.attach_all(self)  # first: observers then see what the appliers leave of each call
         observers.attach_all(self)
+        probes.attach_all(self)
 
     def open(self) -> None:
         """This process matters: open its event file. A rank marks its children as no ranks."""

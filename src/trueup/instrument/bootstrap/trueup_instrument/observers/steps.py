@@ -29,7 +29,7 @@ def attach(session: Session) -> None:
     clock = session.clock = Clock(limit)
     losses = Losses()
     series = Series(session.write)
-    sampler = Sampler(session, clock, limit)
+    sampler = session.sampler = Sampler(session, clock, limit)
     last_batch: dict[str, int] = {}
 
     def live_optimizers() -> list[Any]:
@@ -103,6 +103,8 @@ def attach(session: Session) -> None:
         if size is not None:
             last_batch["tokens"] = last_batch.get("tokens", 0) + size[0]
             last_batch["length"] = size[1]
+        for listener in session.on_batch:
+            listener()
 
     session.before_fork.append(session.guarded("sampling", sampler.before_fork))
     session.after_fork_in_parent.append(session.guarded("sampling", sampler.after_fork))
