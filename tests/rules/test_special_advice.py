@@ -3,6 +3,8 @@
 import pytest
 from healthy_record import HEALTHY, event, record
 
+from trueup.logs import read
+from trueup.rules import judge_log
 from trueup.rules.registry import rule
 
 
@@ -98,3 +100,45 @@ def test_one_unit_is_answered_with_the_line_of_who_made_it(strategy, order, word
     assert [each.id for each in found("sharding/no-wrap-policy-single-unit", change).remedies] == (
         ["wrap-blocks"] if words else []
     )
+
+
+def rates(source):
+    reason = "0/{0}: {1} == 0.0{2} # return F.dropout(input, self.p, self.training, self.inplace) # dropout.py:73"
+    recompiles = [
+        {"reason": reason.format(i, source, i + 1), "function": "forward (model.py:14)", "count": 1, "step": i + 2}
+        for i in range(6)
+    ]
+    return {"actual": {"compile": {"recompiles": recompiles}}}
+
+
+@pytest.mark.parametrize("source", ["self._modules['drop'].p", "self.attn_dropout", "self.drop_prob"])
+def test_a_dropout_rate_that_changes_each_step_is_not_called_a_counter(source):
+    sighting = found("compile/recompile-growing-python-state", rates(source))
+    assert "dropout takes its rate as a constant" in sighting.cause
+    assert [each.automatic for each in sighting.remedies] == [False]
+
+
+def test_another_number_keeps_the_general_advice():
+    sighting = found("compile/recompile-growing-python-state", rates("self.temperature"))
+    assert (sighting.cause, sighting.remedies) == ("", ())
+
+
+TRUNCATED = """Traceback (most recent call last):
+  File "/w/train.py", line 31, in <module>
+    model(x)
+  File "/opt/lib/python3.11/site-packages/torch/_inductor/codecache.py", line 4008, in _load_library_inner
+    module = importlib.util.module_from_spec(spec)
+{error}
+"""
+SHORT = "torch._inductor.exc.InductorError: ImportError: /tmp/torchinductor_u/wx/cwx.main.so: file too short"
+
+
+@pytest.mark.parametrize(
+    ("before", "words"), [("", "a killed run or a full disk"), ("local_rank 0 of 8\n", "several processes share")]
+)
+def test_a_truncated_file_of_the_cache_is_laid_to_other_ranks_only_where_there_are_some(tmp_path, before, words):
+    log = tmp_path / "job.log"
+    log.write_text(before + TRUNCATED.format(error=SHORT))
+    (finding,) = judge_log(read(log))
+    assert finding.rule == "compile/cache-race-between-ranks"
+    assert words in finding.message

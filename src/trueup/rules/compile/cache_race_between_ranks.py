@@ -38,13 +38,25 @@ def detect_log(log: Log) -> Sighting | None:
         return _sighting(log, temporary, "a temporary file of the cache was gone or in use", "established")
     missing = mention(log, MISSING)
     if missing is not None:
-        several = max(log.ranks, default=0) > 0 or (log.world_size or 0) > 1 or mention(log, RANKS) is not None
-        return _sighting(log, missing, "a file of the cache was gone or in use", "likely" if several else "possible")
+        return _sighting(
+            log, missing, "a file of the cache was gone or in use", "likely" if _several(log) else "possible"
+        )
     for half in mentions(log, HALF_WRITTEN):
         inside = passes(half.failure, "torch/_inductor/", "triton/", "unsloth_compiled_cache/", "torch_compile_cache/")
         if inside is not None or mention_in(half, COMPILES):
-            return _sighting(log, half, "a file of the cache was read half written", "likely" if inside else "possible")
+            return _sighting(
+                log,
+                half,
+                "a file of the cache was read half written",
+                "likely" if inside else "possible",
+                SHARED if _several(log) else LEFT,
+            )
     return None
+
+
+def _several(log: Log) -> bool:
+    """True when the log is of several processes, by ranks, world size or word."""
+    return max(log.ranks, default=0) > 0 or (log.world_size or 0) > 1 or mention(log, RANKS) is not None
 
 
 def mention_in(seen: Mention, expression: str) -> bool:
@@ -52,9 +64,14 @@ def mention_in(seen: Mention, expression: str) -> bool:
     return re.search(expression, seen.part.said) is not None
 
 
-def _sighting(log: Log, seen: Mention, what: str, confidence: Confidence) -> Sighting:
+SHARED = "several processes share one cache folder"
+LEFT = "another process writes to that folder, or a killed run or a full disk left the file so; delete it"
+"""A file that an ended run left half written fails every later run, also one of a single process."""
+
+
+def _sighting(log: Log, seen: Mention, what: str, confidence: Confidence, why: str = SHARED) -> Sighting:
     return Sighting(
-        message=f"While code was compiled {what}: several processes share one cache folder.",
+        message=f"While code was compiled {what}: {why}.",
         evidence=(seen.evidence(log),),
         confidence=confidence,
         failure=seen.failure,
@@ -128,7 +145,7 @@ RULE = Rule(
             how="one step on rank 0, then torch.distributed.barrier(), then the other ranks",
         ),
     ),
-    caution="In a job of one process the same text means a full or unwritable disk.",
+    caution="In a job of one process the same text means a killed earlier run, or a full or unwritable disk.",
     sources=("https://github.com/pytorch/pytorch/issues/134384", "https://github.com/pytorch/pytorch/issues/153791"),
     from_log=detect_log,
     from_environment=detect_in_environment,

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
+
 from trueup.rules.compilation import effect, storm_evidence
 from trueup.rules.definition import Rule, Sighting
+from trueup.rules.expression import Expression
 from trueup.rules.facts import listed
-from trueup.rules.guards import storms
+from trueup.rules.guards import Storm, storms
 from trueup.rules.recompile_logs import storm
 from trueup.schema.finding import Remedy
 from trueup.schema.log import Log
 from trueup.schema.record import Record
+
+DROPOUT_RATE = Expression(r"(?:\.p|drop\w*(?:rate|prob|_p)?) == (?:0?\.\d+|\d(?:\.\d+)?e-\d+)$", re.I)
+TENSOR_RATE = Remedy(
+    id="dropout-rate-in-a-buffer",
+    kind="code",
+    automatic=False,
+    how="keep the rate in a buffer and draw the mask yourself: x * (torch.rand_like(x) >= rate) / (1 - rate); "
+    "or change the rate a few times in a run, not each step",
+)
 
 
 def detect(record: Record) -> Sighting | None:
@@ -19,12 +31,21 @@ def detect(record: Record) -> Sighting | None:
     found = state + in_time
     if not found:
         return None
+    rates = _dropout_rates(found)
     sources = listed(dict.fromkeys(source for storm in found for source in storm.sources))
     return Sighting(
         message=f"{found[0].function} was compiled again {sum(storm.count for storm in found)} times because "
         f"{sources or 'Python state'} changes from step to step{effect(compile)}.",
         evidence=storm_evidence(found, compile),
+        cause="dropout takes its rate as a constant of the graph, so each rate is compiled anew." if rates else "",
+        remedies=(TENSOR_RATE,) if rates else (),
     )
+
+
+def _dropout_rates(found: tuple[Storm, ...]) -> bool:
+    """True when nothing but the rate of dropout changes."""
+    guards = [guard for storm in found for guard in storm.guards]
+    return bool(guards) and all(DROPOUT_RATE.search(guard.text) for guard in guards)
 
 
 def detect_log(log: Log) -> Sighting | None:
