@@ -6,8 +6,10 @@ import os
 import shutil
 import signal
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from trueup.procedures.probes import Interrupted, Probes
@@ -62,6 +64,40 @@ def test_a_job_that_ends_well_when_asked_to_end_is_not_run_again(work: Path, nam
     with pytest.raises(Interrupted), probes(sys.executable, "-c", SAVES_AND_ENDS_WELL.format(name=name)) as made:
         made.run(Variant())
     assert trees(work) == []
+
+
+LEAVES_A_SERVER = """
+import os, pathlib, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, {handler})
+server = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+pathlib.Path({note!r}).write_text(str(server.pid))
+{then}
+"""
+ASKS_AND_WAITS = "os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)"
+
+
+def gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize("handler", ["lambda *_: sys.exit(0)", "signal.SIG_IGN"])
+def test_a_signal_ends_all_of_the_job_also_what_does_not_listen(work: Path, handler: str) -> None:
+    note = work / "server"
+    script = LEAVES_A_SERVER.format(handler=handler, note=str(note), then=ASKS_AND_WAITS)
+    started = time.monotonic()
+    with pytest.raises(Interrupted), probes(sys.executable, "-c", script) as made:
+        made.run(Variant())
+    assert time.monotonic() - started < 50
+    assert gone(int(note.read_text()))
+    assert trees(work) == []
+
+
+def test_what_a_run_leaves_running_does_not_meet_the_next_run(work: Path) -> None:
+    note = work / "server"
+    script = LEAVES_A_SERVER.format(handler="signal.SIG_DFL", note=str(note), then="")
+    with probes(sys.executable, "-c", script) as made:
+        assert made.run(Variant()).exit.code == 0
+        assert gone(int(note.read_text()))
 
 
 def test_a_refused_folder_leaves_no_part_of_a_copy(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,7 @@ def run_process(
     timeout: float | None = None,
     grace: float = 5.0,
     pass_output: bool = True,
+    ends_all: bool = False,
     on_tick: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Run `command` to its end.
@@ -71,7 +72,8 @@ def run_process(
     output goes to `folder/stdout.txt` and `folder/stderr.txt` (only the first where both of ours lead to one place, so
     that their order stays); without a `folder` it is simply inherited.
     After `timeout` seconds the Python stacks of the tree are written to `folder/stacks` and every process of the tree
-    is ended, by force after `grace` seconds. `on_tick` is called about once a second. Raises CommandError when the
+    is ended, by force after `grace` seconds. With `ends_all` so is what still runs `grace` seconds after a signal to
+    end, and what the command leaves running. `on_tick` is called about once a second. Raises CommandError when the
     command cannot be started.
     """
     started = time.monotonic()
@@ -91,6 +93,7 @@ def run_process(
         threading.Thread(target=_wait, args=(process, ended), name="trueup-wait", daemon=True).start()
         tree = ProcessTree(process.pid, run_id, str(bootstrap))
         stacks: dict[int, str] | None = None
+        asked: float | None = None
         delay = 0.05
         while not ended.wait(_until(started, timeout, delay)):
             tree.look()
@@ -100,9 +103,16 @@ def run_process(
                 stacks = dump_stacks(tree.pythons(), events, folder / "stacks" if folder else None)
                 tree.end(grace)
                 break
-        ended.wait(None if stacks is None else UNKILLABLE)
+            if ends_all and forwarding.interrupted:
+                asked = time.monotonic() if asked is None else asked
+                if time.monotonic() - asked >= grace:
+                    tree.end(grace)
+                    break
+        ended.wait(None if stacks is None and asked is None else UNKILLABLE)
         forwarding.stop()
         duration = time.monotonic() - started
+        if ends_all and forwarding.interrupted:
+            tree.end(grace)
         for stream in streams:
             stream.finish()
     outcome = _outcome(process.returncode, timed_out=stacks is not None, interrupted=forwarding.interrupted)
@@ -113,6 +123,8 @@ def run_process(
         outcome.notes.append(f"The stacks of {len(stacks)} Python processes at the timeout are in {folder / 'stacks'}")
     outcome.notes += [note for stream in streams for note in stream.notes]
     outcome.notes += _left_running(tree, any(stream.held_open for stream in streams))
+    if ends_all:
+        tree.end(grace)
     outcome.sightings = _with_root(tree.sightings, process.pid, command)
     return outcome
 
