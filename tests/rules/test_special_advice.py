@@ -142,3 +142,18 @@ def test_a_truncated_file_of_the_cache_is_laid_to_other_ranks_only_where_there_a
     (finding,) = judge_log(read(log))
     assert finding.rule == "compile/cache-race-between-ranks"
     assert words in finding.message
+
+
+LOOKUP = """Traceback (most recent call last):
+  File "/w/ema.py", line 17, in update
+    mine[name].lerp_(value, 1 - self.decay)
+KeyError: '_orig_mod.mlp.0.weight'
+"""
+
+
+def test_a_name_of_the_compiled_module_that_an_average_of_the_plain_one_lacks_ends_the_job(tmp_path):
+    log = tmp_path / "job.log"
+    log.write_text(LOOKUP)
+    (finding,) = judge_log(read(log))
+    assert (finding.rule, finding.severity) == ("compile/orig-mod-prefix-in-checkpoint", "error")
+    assert "looked up by its name in the compiled module, _orig_mod.mlp.0.weight" in finding.message

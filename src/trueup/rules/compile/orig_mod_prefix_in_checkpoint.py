@@ -87,6 +87,7 @@ KEYS = (
 )
 KEY = r"(?<![\w.])(?:module\.|model\.|_fsdp_wrapped_module\.)*_orig_mod\.[\w.]*"
 QUOTED = Expression(r"['\"](?:\w+\.)*_orig_mod\.[\w.]+['\"]")
+LOOKED_UP = Expression(rf"KeyError: ['\"]?{KEY}")
 LISTED = Expression(rf"[\[{{(,:]\s*{KEY}\s*(?:,\s*{KEY}|[\]}})])")
 
 
@@ -99,11 +100,15 @@ def detect_log(log: Log) -> Sighting | None:
         if (not strict and not listed) or _on_both_sides(text):
             continue
         confidence: Confidence = "established" if strict else "likely"
+        looked_up = LOOKED_UP.search(text)
         return Sighting(
-            message=f"State-dict keys carry the prefix of torch.compile, such as {seen.found.group()}.",
+            message=f"A tensor was looked up by its name in the compiled module, {seen.found.group()}, among names "
+            "without the prefix of torch.compile."
+            if looked_up
+            else f"State-dict keys carry the prefix of torch.compile, such as {seen.found.group()}.",
             evidence=(seen.evidence(log),),
             confidence=confidence,
-            severity=None if strict else "warning",
+            severity=None if strict or looked_up else "warning",
             failure=seen.failure,
         )
     return None
