@@ -250,6 +250,15 @@ def test_a_faster_remedy_that_changes_the_results_is_not_kept() -> None:
     assert [each.remedy for each in fix(runs_of(job)[0]).applied] == [UNSPECIALIZED]
 
 
+def test_a_remedy_that_is_no_faster_costs_no_control_run() -> None:
+    def job(remedies: set[str]) -> Record:
+        return record(*(() if remedies else (SLOW,)), losses=WRONG if LIMIT in remedies else LOSSES)
+
+    run, made = runs_of(job)
+    assert [each.remedy for each in fix(run).applied] == [UNSPECIALIZED]
+    assert made == [(), (UNSPECIALIZED,), (LIMIT,)]
+
+
 def test_for_memory_the_remedy_with_the_lowest_peak_is_kept() -> None:
     def job(remedies: set[str]) -> Record:
         if not remedies:

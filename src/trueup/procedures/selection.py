@@ -38,13 +38,15 @@ def _keep_better(search: Search, sameness: Sameness, goal: Goal, current: Choice
     changed = (*search.without(current), other)
     record = search.record(changed)
     uncured = is_worse(search.record(kept), record) or search.left((*kept, other), record)
-    if uncured or is_unchanged(record, other.remedy) or sameness.of(changed).verdict == "different":
+    if uncured or is_unchanged(record, other.remedy):
         return
     ours, theirs = (any(each.rule == other.rule for each in run.findings) for run in (search.record(kept), record))
     if ours != theirs:
         better, measured = ours, f"the finding is {'gone' if ours else 'left as a note'}"
     else:
         better, measured = _compare(goal, search.record(kept), record)
+    if better and sameness.of(changed).verdict == "different":  # asked last: it may take another run
+        return
     if better:
         search.kept = changed
     left_out, by = (current, other) if better else (other, current)
