@@ -1,0 +1,79 @@
+"""Which kernel to rather have: by generation and fusion where nothing was measured, else by what was."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from trueup.attention.call import Call, Place
+from trueup.attention.knowledge import KERNELS
+
+XFORMERS = ("xformers-flash3", "xformers-flash")
+TORCH_FLASH = ("sdpa-flash", "varlen-attn")
+FLASH_2 = ("flash-attn-2", "kernels-community/flash-attn2")
+FLASH_3 = ("flash-attn-3", "kernels-community/flash-attn3", "kernels-community/vllm-flash-attn3")
+FLASH_4 = ("flash-attn-4", "kernels-community/flash-attn4")
+REST = ("flex", "sdpa-mem-efficient", "xformers-cutlass", "sdpa-math", "eager", "flex-eager")
+
+CPU = ("sdpa-flash-cpu", "flex", "sdpa-math", "eager", "flex-eager")
+BY_GENERATION = (
+    ((10, 0), (*FLASH_4, "sdpa-cudnn", *FLASH_2, *TORCH_FLASH, *REST)),
+    ((9, 0), (*FLASH_3, "sdpa-cudnn", *FLASH_4, *FLASH_2, *TORCH_FLASH, *XFORMERS, *REST)),
+    ((8, 0), (*FLASH_2, *TORCH_FLASH, *FLASH_3, "sdpa-cudnn", *XFORMERS, *REST)),
+    ((0, 0), REST),
+)
+"""From this compute capability on → kernels, the best first. An estimate: each was written for its generation."""
+
+
+def default_order(place: Place) -> tuple[str, ...]:
+    """The best first, as far as anybody can say who has not measured it there."""
+    if place.device == "cpu" or place.capability is None:
+        return CPU
+    return next(order for least, order in BY_GENERATION if place.capability >= least)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A kernel instead of the one that was asked for, and why."""
+
+    requested: str
+    actual: str | None
+    """None when nothing serves the call."""
+    reason: str
+
+
+def next_best(
+    call: Call,
+    usable: Collection[str] | None = None,
+    order: Sequence[str] | None = None,
+    *,
+    requested: str | None = None,
+) -> Choice:
+    """The kernel that was asked for where it serves the call, else the best of those that do.
+
+    `usable`: names of the kernels that the caller can call; None for all that the knowledge lets pass. `order`: as
+    measured, the best first; None for the default of the place. `requested`: name of a kernel; None for the first that
+    the call's entry would take. What is in no order comes last. The reason tells what the kernel asked for lacks.
+    """
+    from trueup.attention.entries import ENTRIES
+
+    if requested is None:
+        requested = ENTRIES[call.entry].order(call)[0]
+    order = tuple(order) if order is not None else default_order(call.place)
+    names = tuple(KERNELS) if usable is None else tuple(usable)
+    ranked = sorted(names, key=lambda name: order.index(name) if name in order else len(order))
+    serving = [name for name in ranked if name not in KERNELS or not KERNELS[name].obstacles(call)]
+    if requested in serving:
+        return Choice(requested, requested, "it serves the call")
+    lacks = _lacks(requested, call, names)
+    if not serving:
+        return Choice(requested, None, f"{lacks}; no other kernel serves the call")
+    return Choice(requested, serving[0], f"{lacks}; {serving[0]} is the next in the order")
+
+
+def _lacks(requested: str, call: Call, usable: Collection[str]) -> str:
+    found = KERNELS[requested].obstacles(call) if requested in KERNELS else ()
+    if found:
+        first = found[0]
+        return f"{requested} needs {first.constraint.about}: {first.constraint.needs}; given {first.given}"
+    return f"{requested} is not there" if requested not in usable else f"{requested} cannot serve the call"
