@@ -80,9 +80,10 @@ def test_help_names_every_switch(capsys):
 
 def test_a_variant_with_an_unknown_remedy_is_refused_rather_than_ignored(tmp_path, capsys):
     file = tmp_path / "v.toml"
-    file.write_text('remedies = ["disable-kv-cache", "turbo"]\n')
+    file.write_text('remedies = ["disable-kv-cache", "disable-kv-cach"]\n')
     assert main(["run", "--with", str(file), "--", "true"]) == 2
-    assert "no remedy 'turbo' that trueup can apply; choose from" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"{file}: no remedy 'disable-kv-cach' that trueup can apply; did you mean disable-kv-cache" in said
 
 
 def test_fix_needs_a_command(capsys):

@@ -6,7 +6,8 @@ import msgspec
 
 from trueup.reports.fixing import as_html, as_json, as_text, headline
 from trueup.schema.fixing import Edit, Fixing, Step
-from trueup.schema.record import Exit, Rank, Record
+from trueup.schema.record import Exit, Rank, Record, Steps
+from trueup.schema.variant import Variant
 
 DIFF = "--- a/train.py\n+++ b/train.py\n@@ -1,2 +1,2 @@\n x = 1  # \x1b[31m\n-y = <b>\n+y = f(x)\n"
 STEP = Step(rule="compile/x", remedy="y", how="write f(x)", edits=(Edit(path="train.py", diff=DIFF),))
@@ -42,6 +43,16 @@ def test_json_holds_the_diff() -> None:
 
 
 def test_a_job_that_fails_for_no_known_reason_is_not_called_well() -> None:
-    assert headline(Fixing(before=Record(ranks=(Rank(rank=0),)))) == "nothing to fix"
+    assert headline(Fixing(before=Record(ranks=(Rank(rank=0),), steps=Steps(count=3)))) == "nothing to fix"
+    assert headline(Fixing(before=Record(ranks=(Rank(rank=0),)))).startswith("no optimizer step was made")
     assert headline(Fixing(before=Record())) == "nothing observed, so nothing to fix"
     assert "the job fails, and no known class fits" in headline(Fixing(before=Record(exit=Exit(code=1))))
+
+
+def test_a_job_that_was_ended_is_not_said_to_fail() -> None:
+    assert "--timeout ended the job" in headline(Fixing(before=Record(exit=Exit(code=124, reason="timeout"))))
+
+
+def test_the_command_for_the_variant_can_be_copied() -> None:
+    fixing = msgspec.structs.replace(FIXING, variant=Variant(remedies=("y",)))
+    assert "trueup run --with 'my runs/v.toml' -- COMMAND" in as_text(fixing, variant="my runs/v.toml")

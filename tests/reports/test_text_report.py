@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from rich.cells import cell_len
 
+from trueup.reports.facts import memory_in_words
 from trueup.reports.text import render
-from trueup.schema.record import Compile, Exit, Rank, Record
+from trueup.schema.record import Compile, Exit, Memory, Rank, Record
 
 FILES = {"record": ".trueup/runs/1/record.json"}
 
@@ -149,6 +150,11 @@ def test_a_long_exception_is_told_once_and_short(demo_record):
     assert line.endswith("… at train.py:9, 3 to 4 steps, gloo")
     assert "of detail" not in text
     assert max(map(len, text.splitlines())) < 400
+
+
+def test_the_memory_of_the_only_rank_is_told_once():
+    alone = Memory(peak_bytes=402_000_000, source="resident set", per_rank={"0": 402_000_000})
+    assert memory_in_words(alone) == "402 MB at the peak, resident set"
 
 
 def test_whose_loss_it_is(demo_record):

@@ -47,6 +47,12 @@ def test_a_wrong_setting_says_what_to_type(setting, said):
         with_settings(Variant(), [setting])
 
 
+def test_a_layer_cannot_be_set_to_two_values():
+    assert with_settings(Variant(), ["compile=off", "compile=off"]).layers == {"compile": "off"}
+    with pytest.raises(VariantError, match="--set compile=off and --set compile=eager exclude each other"):
+        with_settings(Variant(), ["compile=off", "compile=eager"])
+
+
 def test_every_switch_can_be_set():
     for layer, values in SWITCHES.items():
         for value in values:

@@ -153,10 +153,13 @@ def chosen_variant(file: Path | None, settings: tuple[str, ...]) -> Variant:
     try:
         variant = Variant() if file is None else variant_from_toml(file.read_text(encoding="utf-8"))
         checked(variant.remedies)
-        return with_settings(variant, list(settings))
     except OSError as error:
         raise click.UsageError(f"cannot read the variant {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{file} is not a variant file: {error}") from error
     except (VariantError, RemedyError) as error:
+        raise click.UsageError(f"{file}: {error}") from error
+    try:
+        return with_settings(variant, list(settings))
+    except VariantError as error:
         raise click.UsageError(str(error)) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import cache
 
 from trueup.remedies.application import Application
@@ -146,10 +147,12 @@ def is_known(remedy: str) -> bool:
 
 
 def application(remedy: str) -> Application:
-    """How the remedy with this id is applied; raises RemedyError that names those that can be."""
+    """How the remedy with this id is applied; raises RemedyError that names those like it."""
     found = _by_id().get(remedy)
     if found is None:
-        raise RemedyError(f"no remedy {remedy!r} that trueup can apply; choose from {', '.join(sorted(_by_id()))}")
+        near = get_close_matches(remedy, _by_id())
+        known = f"did you mean {' or '.join(near)}?" if near else "`trueup fix` writes a file with those that help"
+        raise RemedyError(f"no remedy {remedy!r} that trueup can apply; {known}")
     return found
 
 

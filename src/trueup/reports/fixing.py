@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import msgspec
 
 from trueup import __version__
@@ -31,7 +33,7 @@ def as_text(fixing: Fixing, *, width: int = 100, colour: bool = False, variant: 
     _print_recipe(page, fixing)
     if fixing.variant is not None and variant is not None:
         page.blank()
-        page.line(f"variant {variant}; run it: trueup run --with {variant} -- COMMAND")
+        page.line(f"variant {variant}; run it: trueup run --with {shlex.quote(variant)} -- COMMAND")
     for note in fixing.notes:
         page.line(f"note    {plain(note)}")
     return page.text()
@@ -71,9 +73,13 @@ def headline(fixing: Fixing) -> str:
         return f"nothing applied: {count(len(fixing.dropped), 'remedy', 'remedies')} tried, none proved itself"
     if any(finding.severity != "note" for finding in fixing.before.findings):
         return "nothing applied: no remedy for these findings can be applied from outside; the recipe says what to do"
+    if fixing.before.exit.reason == "timeout":
+        return "nothing applied: --timeout ended the job, and nothing was found until then"
     if fixing.before.exit.code:
         return "nothing applied: the job fails, and no known class fits; what it printed is with its record"
-    return "nothing to fix" if fixing.before.ranks else "nothing observed, so nothing to fix"
+    if not fixing.before.ranks:
+        return "nothing observed, so nothing to fix"
+    return "nothing to fix" if fixing.before.steps.count else "no optimizer step was made, so nothing to fix was seen"
 
 
 def facts(fixing: Fixing) -> list[tuple[str, str]]:

@@ -54,12 +54,15 @@ def checked(variant: Variant) -> Variant:
 
 def with_settings(variant: Variant, settings: list[str]) -> Variant:
     """Add `LAYER=VALUE` settings from a command line to `variant`, and name it by what it changes if it has no name."""
-    layers = dict(variant.layers)
+    layers, chosen = dict(variant.layers), dict[str, str]()
     for setting in settings:
         layer, sign, value = setting.partition("=")
         if not sign:
             raise VariantError(f"--set takes LAYER=VALUE, got {setting!r}; for example --set compile=off")
-        layers[layer.strip()] = value.strip()
+        layer, value = layer.strip(), value.strip()
+        if chosen.setdefault(layer, value) != value:
+            raise VariantError(f"--set {layer}={chosen[layer]} and --set {layer}={value} exclude each other")
+        layers[layer] = value
     return named(checked(msgspec.structs.replace(variant, layers=layers)))
 
 
