@@ -6,13 +6,15 @@ from transformers import AutoModelForCausalLM, GPT2Config, Trainer, TrainingArgu
 
 def main():
     torch.manual_seed(0)
-    config = GPT2Config(vocab_size=128, n_positions=64, n_embd=48, n_layer=3, n_head=4, use_cache=False)
+    config = GPT2Config(
+        vocab_size=128, n_positions=2048, n_embd=64, n_layer=3, n_head=4, attn_pdrop=0.0, use_cache=False
+    )
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
-    rows = [{"input_ids": (ids := torch.randint(0, 128, (32,))), "labels": ids} for _ in range(32)]
+    rows = [{"input_ids": (ids := torch.randint(0, 128, (2048,))), "labels": ids} for _ in range(20)]
     arguments = TrainingArguments(
         output_dir="out",
-        max_steps=10,
-        per_device_train_batch_size=2,
+        max_steps=20,
+        per_device_train_batch_size=1,
         learning_rate=1e-3,
         logging_steps=5,
         save_strategy="no",

@@ -34,7 +34,7 @@ class Layer(nn.Module):
 
 
 class LM(nn.Module):
-    def __init__(self, vocab=128, dim=64, heads=4, layers=5):
+    def __init__(self, vocab=128, dim=64, heads=4, layers=3):
         super().__init__()
         self.embed = nn.Embedding(vocab, dim)
         self.layers = nn.ModuleList(Layer(dim, heads) for _ in range(layers))
@@ -56,9 +56,9 @@ def main():
     torch.manual_seed(0)
     model = LM()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    for step in range(12):
-        ids = torch.randint(0, 128, (4, 48))
-        documents = torch.randint(0, 2, (4, 48)).cumsum(1) // 12
+    for step in range(24):
+        ids = torch.randint(0, 128, (1, 2048))
+        documents = torch.randint(0, 2, (1, 2048)).cumsum(1) // 200
         logits = model(ids, document_mask(documents))
         loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
         loss.backward()

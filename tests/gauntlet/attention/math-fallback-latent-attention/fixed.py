@@ -70,7 +70,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     for step in range(16):
         for _ in range(2):
-            ids = (torch.randint(0, 128, (4, 1)) + 3 * torch.arange(193)) % 128
+            ids = (torch.randint(0, 128, (1, 1)) + 3 * torch.arange(1537)) % 128
             loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten()) / 2
             loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -19,7 +19,7 @@ class Attention(nn.Module):
 
 
 class LM(nn.Module):
-    def __init__(self, vocab=80, dim=64, depth=2):
+    def __init__(self, vocab=80, dim=64, depth=3):
         super().__init__()
         self.embed = nn.Embedding(vocab, dim)
         self.layers = nn.ModuleList(
@@ -40,8 +40,8 @@ class LM(nn.Module):
 torch.manual_seed(0)
 model = LM()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-for step in range(10):
-    ids = torch.randint(0, 80, (2, 1025))
+for step in range(24):
+    ids = torch.randint(0, 80, (1, 2049))
     loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
     loss.backward()
     optimizer.step()

@@ -18,8 +18,8 @@ model = LlamaForCausalLM(
 )
 model.train()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-for step in range(12):
-    ids = torch.randint(0, 128, (2, 64))
+for step in range(24):
+    ids = torch.randint(0, 128, (1, 2048))
     loss = model(input_ids=ids, labels=ids).loss
     loss.backward()
     optimizer.step()
