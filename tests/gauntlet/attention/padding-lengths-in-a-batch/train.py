@@ -40,7 +40,7 @@ class Encoder(nn.Module):
 
 
 def collate(items):
-    sequences, families = zip(*items)
+    sequences, families = zip(*items, strict=True)
     return {
         "lengths": torch.tensor([len(sequence) for sequence in sequences]),
         "residues": nn.utils.rnn.pad_sequence(sequences, batch_first=True),

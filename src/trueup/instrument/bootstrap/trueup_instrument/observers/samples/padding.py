@@ -1,13 +1,15 @@
 """Padding in the batch, and attention over the padded rows that was given no mask.
 
 The mask is looked for where modules receive one, since each model calls it by another name and some never hand it to
-their attention; without one, the token ids tell. Attention without a mask counts when it covers the padded rows as they
+their attention; without one, the token ids tell: what came with them and marks the same positions, under any name, is
+their mask or their lengths. Attention without a mask counts when it covers the padded rows as they
 are: rows that were cut to their length before have another size.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import UserDict
 from math import prod
 
 from trueup_instrument import modules
@@ -15,6 +17,7 @@ from trueup_instrument.frames import innermost_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import CodeType, FrameType
     from typing import Any
 
@@ -28,9 +31,14 @@ LOOKS = 6
 LARGEST = 1 << 20
 """Elements of a mask or of a batch that is still looked at."""
 NOT_PADDING = ("loss", "label", "prompt", "causal", "head", "span", "mlm", "target", "image", "window")
+NO_TOKENS = ("mask", "label", "target")
 UNMASKED_KERNELS = ("flash_attn_func", "flash_attention_func", "flash_attn_qkvpacked_func", "flash_attn_kvpacked_func")
 """Kernels that take no padding mask; their variants with `varlen` in the name are given the lengths."""
 SHORTEST_RUN = 3
+LARGEST_BATCH = 32
+"""Entries of a dictionary that is still looked through as a batch."""
+TAKES_ARGUMENTS, TAKES_KEYWORDS = 0x04, 0x08
+"""Flags of code with *args and with **kwargs."""
 
 
 class Window:
@@ -67,13 +75,18 @@ class Window:
             return
         if self.found is not None or self._looks > LOOKS:
             return
-        for name in _arguments(frame.f_code):
-            value: Any = frame.f_locals.get(name)
-            if _is_small(value, 2) and not value.is_floating_point() and "mask" not in name:
-                side = padded_ids(value)
-                if side is not None:
-                    self.found = (side, "token ids", *value.shape)
+        given = dict(_given(frame))
+        ids = next((value for name, value in given.items() if _is_tokens(value) and not _names(name, NO_TOKENS)), None)
+        if ids is None:
+            return
+        for name, value in given.items():
+            side = padded_by(value, ids)
+            if side is not None and not _names(name, NOT_PADDING):
+                self.found = (side, name, *ids.shape)
                 return
+        side = padded_ids(ids)
+        if side is not None:
+            self.found = (side, "token ids", *ids.shape)
 
     def _called(self, frame: FrameType) -> None:
         if (self.found is not None and self.found[1] != "token ids") or self._looks > LOOKS:
@@ -82,7 +95,7 @@ class Window:
             return
         self._looks += 1
         for name in _arguments(frame.f_code):
-            if "mask" not in name or any(word in name for word in NOT_PADDING):
+            if "mask" not in name or _names(name, NOT_PADDING):
                 continue
             value: Any = frame.f_locals.get(name)
             if _is_small(value, 2):
@@ -142,6 +155,31 @@ def padded_mask(mask: Any, marks_padding: bool) -> str | None:
         return _side(bool(left.any()), bool(right.any()))
 
 
+def padded_by(value: Any, ids: Any) -> str | None:
+    """The side on which `value`, a mask of either sense or the lengths of the rows, says that `ids` are padded.
+
+    Only what `ids` bear out counts: one id stands at all those positions, and nowhere else.
+    """
+    if value is ids or not (_is_small(value, 1) or _is_small(value, 2)) or value.is_floating_point():
+        return None
+    if value.device != ids.device:
+        return None
+    torch = sys.modules["torch"]
+    with torch.no_grad():
+        if value.shape == ids.shape and int(value.min()) >= 0 and int(value.max()) <= 1:
+            keeps = (value != 0, value == 0)
+        elif value.shape == ids.shape[:1]:
+            keeps = (torch.arange(ids.shape[1], device=ids.device) < value[:, None],)
+        else:
+            return None
+        for keep in keeps:
+            side = padded_mask(keep, marks_padding=False)
+            pads = ids[~keep].unique() if side is not None else None
+            if pads is not None and pads.numel() == 1 and not bool((ids[keep] == pads).any()):
+                return side
+    return None
+
+
 def padded_ids(ids: Any) -> str | None:
     """The side on which rows of token ids end in runs of one id that stands nowhere else."""
     torch = sys.modules["torch"]
@@ -168,6 +206,28 @@ def _side(left: bool, right: bool) -> str | None:
 
 def _arguments(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _given(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    """The arguments of a call by name; a batch handed over as a dictionary, or by keywords, as its items."""
+    code = frame.f_code
+    rest = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & TAKES_ARGUMENTS)
+    keywords = code.co_varnames[rest : rest + 1] if code.co_flags & TAKES_KEYWORDS else ()
+    for name in (*_arguments(code), *keywords):
+        value: Any = frame.f_locals.get(name)
+        if isinstance(value, (dict, UserDict)) and len(value) <= LARGEST_BATCH:
+            yield from ((str(key), item) for key, item in value.items())
+        else:
+            yield name, value
+
+
+def _is_tokens(value: Any) -> bool:
+    """A tensor of whole numbers of shape (rows, positions)."""
+    return _is_small(value, 2) and not value.is_floating_point() and "bool" not in str(value.dtype)
+
+
+def _names(name: str, words: tuple[str, ...]) -> bool:
+    return any(word in name for word in words)
 
 
 def _is_small(value: Any, dimensions: int) -> bool:
