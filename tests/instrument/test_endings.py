@@ -72,6 +72,17 @@ def test_an_exception_in_a_thread_is_told_though_the_process_succeeded(tmp_path:
     assert rank.exit.reason == "finished"
 
 
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+@pytest.mark.parametrize("way", ["torch", "python"])
+def test_the_exception_that_ended_a_child_of_multiprocessing_is_told(way: str, method: str, tmp_path: Path) -> None:
+    """The child catches it, so that no hook for exceptions is met."""
+    run = trueup_run(tmp_path, PYTHON, JOBS / "failing_children.py", way, method)
+    assert run.code == 1
+    (rank,) = run.record.ranks
+    assert (rank.trained, rank.exit.reason) == (True, "RuntimeError: no more data")
+    assert "caused by KeyError: 'shard'" in (rank.error or "")
+
+
 def test_a_crash_shows_its_signal_and_where_it_happened(tmp_path: Path) -> None:
     run = ended(tmp_path, "crash")
     assert (run.code, run.record.exit.signal) == (139, "SIGSEGV")

@@ -288,6 +288,21 @@ CASES = [
             "note trainer/parameters-without-gradient",
         ),
     ),
+    positive(
+        "adapter/reentrant-checkpoint-input-without-grad",
+        "vectors of (IA)3 inside get no gradient",
+        {
+            "actual": {
+                "checkpointing": {"reentrant": True},
+                "training": {"without_gradient": ["base_model.model.stages.0.down.ia3_l.default"]},
+            }
+        },
+        also=(
+            "warning checkpointing/reentrant-variant-used",
+            "warning adapter/adapters-not-trained",
+            "note trainer/parameters-without-gradient",
+        ),
+    ),
     negative(
         "adapter/reentrant-checkpoint-input-without-grad",
         "nothing is trainable at all",

@@ -124,6 +124,14 @@ def percent(fraction: float) -> str:
     return f"{rounded} %"
 
 
+ADAPTER = re.compile(r"(?:^|[._])[qv]?lora|adapter|ia3_|vera_|oft_|lokr_|hada_|adaption_|prompt_", re.IGNORECASE)
+
+
+def adapters_among(names: Iterable[str]) -> list[str]:
+    """Those of these names of parameters that are an adapter's, by PEFT's names and usual ones of one's own."""
+    return [name for name in names if ADAPTER.search(name)]
+
+
 def listed(names: Iterable[str], limit: int = 3, total: int = 0) -> str:
     """The first names, and how many more there are; `total` where the record does not name all."""
     everything = list(names)

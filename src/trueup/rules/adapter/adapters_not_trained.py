@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import applied, listed, places, switched, trained
+from trueup.rules.facts import adapters_among, applied, listed, places, switched, trained
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Applied, Record
-
-MARKS = ("lora_", "lora.", "adapter", "ia3_", "vera_", "oft_", "prompt_")
 
 
 def detect(record: Record) -> Sighting | None:
     adapter, training = record.actual.adapter, record.actual.training
     if not adapter.adapter_parameters or switched(record, "adapter") or not trained(record):
         return None
-    orphans = _adapters(training.in_no_optimizer)
-    dry = _adapters(training.without_gradient)
+    orphans = adapters_among(training.in_no_optimizer)
+    dry = adapters_among(training.without_gradient)
     left_out = (training.in_no_optimizer_count or 0) - len(training.in_no_optimizer)
     unreached = (training.without_gradient_count or 0) - len(training.without_gradient)
     total, trainable = adapter.adapter_parameters, adapter.adapter_trainable
@@ -92,10 +90,6 @@ def choose(adapters: list[str]) -> Remedy:
 def _number(adapters: list[str], unnamed: int) -> str:
     """How many adapters these are; at least, where the record does not name every parameter."""
     return f"at least {len(adapters)}" if unnamed > 0 else str(len(adapters))
-
-
-def _adapters(names: tuple[str, ...]) -> list[str]:
-    return [name for name in names if any(mark in name.lower() for mark in MARKS)]
 
 
 SECOND_ADAPTER = (

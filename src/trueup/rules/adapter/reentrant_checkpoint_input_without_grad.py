@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import applied, errors, places
+from trueup.rules.facts import adapters_among, applied, errors, places
 from trueup.rules.log_facts import mention, passes
 from trueup.schema.finding import Confidence, Evidence, Remedy
 from trueup.schema.log import Log
@@ -21,7 +21,7 @@ def detect(record: Record) -> Sighting | None:
     if not reentrant or not adapter.adapter_trainable:
         return None
     crashed = errors(record, NO_GRAPH)
-    cut = [name for name in training.without_gradient if "lora" in name.lower() or "adapter" in name.lower()]
+    cut = adapters_among(training.without_gradient)
     if not crashed and not cut:
         return None
     return Sighting(

@@ -68,8 +68,21 @@ def _watch_exceptions(session: Session) -> None:
         if error is not None and id(error) not in told:
             tell(error, error.__traceback__)
 
+    def child_ends(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A child of multiprocessing catches what ended it, and meets no hook; its last call is made on the way."""
+        error = sys.exc_info()[1]
+        if isinstance(error, SystemExit):  # torch's children leave with exit(1) out of the `except` of their function
+            error = error.__context__ if error.code not in (None, 0) else None
+        if error is not None and id(error) not in told:
+            told.add(id(error))
+            tell(error, error.__traceback__)
+
     sys.excepthook = hook
     threading.excepthook = thread_hook
+    session.imports.after(
+        "multiprocessing.util",
+        lambda util: patching.around(session, NAME, util, "_exit_function", before=child_ends),
+    )
     session.undo.append(lambda: patching.take_away(sys, "excepthook", hook, previous))
     session.undo.append(lambda: patching.take_away(threading, "excepthook", thread_hook, previous_thread))
     if not session.late:  # the exception that Python keeps may be of a cell run before
