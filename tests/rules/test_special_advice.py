@@ -118,6 +118,24 @@ def test_a_dropout_rate_that_changes_each_step_is_not_called_a_counter(source):
     assert [each.automatic for each in sighting.remedies] == [False]
 
 
+INTO_A_LIST = "(_dynamo/variables/lists.py:174 in getitem_const)"
+
+
+@pytest.mark.parametrize(("place", "automatic"), [(INTO_A_LIST, [False]), ("", [])])
+def test_an_integer_that_picks_from_a_list_needs_the_list_in_a_tensor(place, automatic):
+    recompiles = [
+        {
+            "reason": f"0/{i}: t == {7 * i} # self.signal[t] * x # train.py:34 in forward {place if i else ''}",
+            "count": 1,
+            "step": i,
+        }
+        for i in range(6)
+    ]
+    sighting = found("compile/recompile-integer-argument", {"actual": {"compile": {"recompiles": recompiles}}})
+    assert [each.automatic for each in sighting.remedies] == automatic
+    assert ("a Python list" in sighting.cause) == bool(place)
+
+
 def test_another_number_keeps_the_general_advice():
     sighting = found("compile/recompile-growing-python-state", rates("self.temperature"))
     assert (sighting.cause, sighting.remedies) == ("", ())

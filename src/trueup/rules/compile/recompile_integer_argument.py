@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from trueup.rules.compilation import effect, storm_evidence
 from trueup.rules.definition import Rule, Sighting
+from trueup.rules.expression import Expression
 from trueup.rules.facts import listed
+from trueup.rules.guards import Storm as FunctionStorm
 from trueup.rules.guards import storms
 from trueup.rules.log_facts import mention
 from trueup.rules.recompile_logs import Storm, limits_of, storm
@@ -12,17 +14,38 @@ from trueup.schema.finding import Remedy
 from trueup.schema.log import Log
 from trueup.schema.record import Record
 
+LIST_INDEX = Expression(r"variables/lists\.py:\d+ in getitem_const")
+TABLE_IN_A_TENSOR = Remedy(
+    id="table-in-a-tensor",
+    kind="code",
+    automatic=False,
+    how="keep the table in a tensor (register_buffer) and index it with a tensor, or look the value up outside of the "
+    "compiled function and pass it in",
+)
+
 
 def detect(record: Record) -> Sighting | None:
     compile = record.actual.compile
     found = storms(compile, "integer", at_least=3)
     if not found:
         return None
+    indexes = all(_picks_from_list(storm) for storm in found)
     return Sighting(
         message=f"{found[0].function} was compiled again {found[0].count} times because the integer "
         f"{listed(found[0].sources) or 'argument'} differs from call to call{effect(compile)}.",
         evidence=storm_evidence(found, compile),
+        cause="The integer picks an entry of a Python list, and which entry is a constant of the graph; dynamic shapes "
+        "do not change that."
+        if indexes
+        else "",
+        remedies=(TABLE_IN_A_TENSOR,) if indexes else (),
     )
+
+
+def _picks_from_list(storm: FunctionStorm) -> bool:
+    """True when each guard after the first, which is static in any case, comes from an index into a list."""
+    later = storm.recompiles[1:]
+    return bool(later) and all(LIST_INDEX.search(each.reason) for each in later)
 
 
 FLEX = r"[Ff]lex_?[Aa]ttention"

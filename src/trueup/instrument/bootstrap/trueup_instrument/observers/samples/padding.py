@@ -167,7 +167,7 @@ def padded_by(value: Any, ids: Any) -> str | None:
     torch = sys.modules["torch"]
     with torch.no_grad():
         if value.shape == ids.shape and int(value.min()) >= 0 and int(value.max()) <= 1:
-            keeps = (value != 0, value == 0)
+            keeps: tuple[Any, ...] = (value != 0, value == 0)
         elif value.shape == ids.shape[:1]:
             keeps = (torch.arange(ids.shape[1], device=ids.device) < value[:, None],)
         else:
