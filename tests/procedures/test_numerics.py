@@ -7,7 +7,7 @@ import pytest
 from records import LOSSES, record
 
 from trueup.procedures.numerics import compared, difference
-from trueup.schema.record import Actual, Precision, Record, Sharding
+from trueup.schema.record import Actual, Loop, Precision, Rank, Record, Sharding
 
 
 def in_dtype(made: Record, name: str) -> Record:
@@ -62,3 +62,18 @@ def test_gradient_norms_of_other_shards_are_not_compared() -> None:
     one, other = record(norms=[1.0] * 8), record(norms=[2.0] * 8)
     assert compared(sharded(one, 1), sharded(other, 5)).verdict == "equal"
     assert compared(sharded(one, 5), sharded(other, 5)).verdict == "different"
+
+
+def test_losses_of_a_failed_run_count_until_its_ranks_were_in_different_steps() -> None:
+    ranks = tuple(
+        Rank(rank=rank, steps=8, loops=(Loop(batches=batches, steps=batches, at="train.py:9", number=1),))
+        for rank, batches in enumerate((6, 5))
+    )
+    off = record(losses=[*LOSSES[:5], 9.0, 9.0, 9.0], code=1)
+    assert compared(off, record()).verdict == "different"
+    told = compared(msgspec.structs.replace(off, ranks=ranks), record())
+    assert (told.verdict, told.steps) == ("equal", 5)
+    early = record(losses=[*LOSSES[:4], 9.0, 9.0, 9.0, 9.0], code=1)
+    assert compared(msgspec.structs.replace(early, ranks=ranks), record()).verdict == "different"
+    copes = msgspec.structs.replace(off, ranks=ranks, exit=record().exit)
+    assert compared(copes, record()).verdict == "different"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from trueup.rules.rank_ends import steps_together
 from trueup.schema.fixing import Numerics
 from trueup.schema.record import Record
 
@@ -38,9 +39,13 @@ class Difference:
 
 
 def by_step(one: Record, other: Record) -> dict[int, Difference]:
-    """{number of the step, from 1: what differs} for the steps of which both runs know anything."""
+    """{number of the step, from 1: what differs} for the steps of which both runs know anything.
+
+    Those of a failed run are left out from where its ranks were in different steps.
+    """
     if one.steps.stride != other.steps.stride:
         return {}
+    last = min(steps_together(one) or math.inf, steps_together(other) or math.inf)
     alike = _gradients_are_alike(one, other)
     losses = _relatives(one, one.steps.losses, other.steps.losses)
     losses |= dict.fromkeys(set(one.steps.not_finite) ^ set(other.steps.not_finite), math.inf)
@@ -49,6 +54,7 @@ def by_step(one: Record, other: Record) -> dict[int, Difference]:
     return {
         step: Difference(losses.get(step), norms.get(step), drifts.get(step))
         for step in sorted({*losses, *norms, *drifts})
+        if step <= last
     }
 
 

@@ -98,6 +98,24 @@ def turns(rank: Rank) -> dict[Turn, Loop]:
     return found
 
 
+def steps_together(record: Record) -> int | None:
+    """Steps of a failed run until the data of a rank ended before those of others; None where they did not.
+
+    From there on the exchanges of different steps met each other, and no loss is worth a comparison.
+    """
+    if not record.exit.code:
+        return None  # the program may handle it: torch's Join, reductions of its own
+    each = [(rank, turns(rank)) for rank in record.ranks]
+    ends: list[int] = []
+    for turn in {turn for _, mine in each for turn in mine}:
+        loops = [(rank, mine[turn]) for rank, mine in each if turn in mine]
+        ended = [loop.steps or 0 for _, loop in loops if loop.batches is not None]
+        uneven = len({loop.batches for _, loop in loops if loop.batches is not None}) > 1
+        if ended and (uneven or any(loop.batches is None and rank.steps >= min(ended) for rank, loop in loops)):
+            ends.append(min(ended))
+    return min(ends, default=None)
+
+
 def same_data(record: Record) -> bool:
     """True where the data of all ranks were seen to end, after the same number of batches in each loop.
 
