@@ -19,8 +19,8 @@ TABLE_IN_A_TENSOR = Remedy(
     id="table-in-a-tensor",
     kind="code",
     automatic=False,
-    how="keep the table in a tensor (register_buffer) and index it with a tensor of one dimension, table[t.view(1)], as "
-    "a 0-d one is a graph break; or look the value up outside of the compiled function and pass it in",
+    how="keep the table in a tensor (register_buffer) and index it with a tensor of one dimension, table[t.view(1)], "
+    "as a 0-d one is a graph break; or look the value up outside of the compiled function and pass it in",
 )
 
 
