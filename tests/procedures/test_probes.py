@@ -81,8 +81,10 @@ def gone(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("handler", ["lambda *_: sys.exit(0)", "signal.SIG_IGN"])
-def test_a_signal_ends_all_of_the_job_also_what_does_not_listen(work: Path, handler: str) -> None:
-    note = work / "server"
+def test_a_signal_ends_all_of_the_job_also_what_does_not_listen(
+    work: Path, handler: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    note = tmp_path_factory.mktemp("outside") / "server"
     script = LEAVES_A_SERVER.format(handler=handler, note=str(note), then=ASKS_AND_WAITS)
     started = time.monotonic()
     with pytest.raises(Interrupted), probes(sys.executable, "-c", script) as made:
@@ -92,8 +94,10 @@ def test_a_signal_ends_all_of_the_job_also_what_does_not_listen(work: Path, hand
     assert trees(work) == []
 
 
-def test_what_a_run_leaves_running_does_not_meet_the_next_run(work: Path) -> None:
-    note = work / "server"
+def test_what_a_run_leaves_running_does_not_meet_the_next_run(
+    work: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    note = tmp_path_factory.mktemp("outside") / "server"
     script = LEAVES_A_SERVER.format(handler="signal.SIG_DFL", note=str(note), then="")
     with probes(sys.executable, "-c", script) as made:
         assert made.run(Variant()).exit.code == 0

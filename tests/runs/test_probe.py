@@ -135,3 +135,40 @@ def test_a_folder_too_large_to_copy_is_refused(work: Path, monkeypatch: pytest.M
     monkeypatch.setattr(probe_module, "COPIED_TOTAL", LINKED_BYTES)
     with pytest.raises(ProbeError, match="start in a folder that holds the job alone, or allow links"):
         make_probe(work, work / ".trueup" / "tree")
+
+
+def test_absolute_paths_of_the_command_lead_to_the_copy(work: Path, tmp_path: Path) -> None:
+    (work / "env").mkdir()
+    (work / "env" / "pyvenv.cfg").touch()
+    probe = make_probe(work, tmp_path / "tree")
+    copy = probe.folder
+    for word, led in {
+        f"{work}": f"{copy}",
+        f"{work}/train.py": f"{copy}/train.py",
+        f"--out={work}/a b/c": f"--out={copy}/a b/c",
+        f"cd '{work}' && python {work}/x.py >{work}/log": f"cd '{copy}' && python {copy}/x.py >{copy}/log",
+    }.items():
+        assert probe.command((word,)) == (led,)
+    for word in (
+        f"{work}2/x",
+        f"/mnt{work}",
+        f"{work}/../beside",
+        f"{work}/.venv/bin/python",
+        f"{work}/env/bin/python",
+    ):
+        assert probe.command((word,)) == (word,)
+    led_environment = probe.variables({"PYTHONPATH": f"/a:{work}/inner", "PWD": str(work), "HOME": str(work)})
+    assert led_environment["PYTHONPATH"] == f"/a:{copy}/inner"
+    assert (led_environment["PWD"], led_environment["HOME"]) == (str(copy), str(work))
+
+
+def test_a_checkpoint_that_the_command_names_absolutely_is_not_overwritten(work: Path, tmp_path: Path) -> None:
+    mine = work / "mine.pt"
+    mine.write_text("mine")
+    probe = make_probe(work, tmp_path / "tree")
+    script = "import sys; open(sys.argv[1], 'w').write('theirs')"
+    command = (sys.executable, "-c", script, str(mine))
+    record = run_command(command, out=tmp_path / "run", pass_output=False, probe=probe)
+    assert (record.exit.code, mine.read_text()) == (0, "mine")
+    assert record.command[-1] == str(mine)
+    assert (probe.folder / "mine.pt").read_text() == "theirs"

@@ -8,9 +8,10 @@ stands at the same place in a tree whose other branches are links, and large fil
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PROBE = "TRUEUP_PROBE"
@@ -29,11 +30,12 @@ SKIPPED = frozenset({".trueup", ".git", ".hg", "__pycache__", ".venv", "venv", "
 """Left out, but for virtual environments, which are links: a launch command may name one."""
 
 LIMITS = (
-    "files at absolute paths, and uploads to hubs and stores; what lies outside of the working folder is not there",
+    "files that the program names by absolute paths, and uploads to hubs and stores; what lies outside of the working "
+    "folder is not there",
 )
 LIMITS_OF_LINKS = (
-    "files at absolute paths, uploads to hubs and stores, and linked files and folders that other programs than Python "
-    "change, or Python by their resolved paths",
+    "files that the program names by absolute paths, uploads to hubs and stores, and linked files and folders that "
+    "other programs than Python change, or Python by their resolved paths",
 )
 """What no probe isolates, to be said before the first one."""
 
@@ -45,12 +47,40 @@ class ProbeError(Exception):
 class Probe:
     """Where one probe runs and what its environment is."""
 
-    def __init__(self, folder: Path, tree: Path, environment: Mapping[str, str], notes: tuple[str, ...]) -> None:
+    def __init__(
+        self, source: Path, folder: Path, tree: Path, environment: Mapping[str, str], notes: tuple[str, ...]
+    ) -> None:
         self.folder = folder
+        """The copy of the folder `source`."""
         self.environment = environment
         self.notes = notes
         """What could not be copied."""
         self._tree = tree
+        self._source = source
+
+    def command(self, words: Sequence[str]) -> tuple[str, ...]:
+        """A command whose words lead to the copy where they name the working folder or a file in it."""
+        return tuple(map(self._led, words))
+
+    def variables(self, base: Mapping[str, str]) -> dict[str, str]:
+        """The environment of the probe instead of `base`."""
+        led = {name: self._led(base[name]) for name in ("PWD", "PYTHONPATH") if name in base}
+        return {**base, **led, **self.environment}
+
+    def _led(self, word: str) -> str:
+        if len(self._source.parts) == 1:  # the root: every path would be in it
+            return word
+        named = rf"(?<![\w./~-]){re.escape(str(self._source))}(?P<below>/[^\s\"':,;]*)?(?=$|[\s\"':,;)&|<>`])"
+        return re.sub(
+            named, lambda found: f"{self.folder}{found['below'] or ''}" if self._has(found) else found[0], word
+        )
+
+    def _has(self, found: re.Match[str]) -> bool:
+        """Whether what a word names is in the copy, and no environment, whose programs know where they are."""
+        parts = Path(found["below"] or "/").parts[1:]
+        if ".." in parts or SKIPPED.intersection(parts):
+            return False
+        return not parts or not (self._source / parts[0] / "pyvenv.cfg").exists()
 
     def remove(self) -> None:
         """Delete the copy. Links are deleted, not what they lead to."""
@@ -72,7 +102,7 @@ def make_probe(source: Path, tree: Path, links: bool = False) -> Probe:
         remove(tree)
         raise
     variables = {PROBE: str(tree)} if links else {}
-    return Probe(copy, tree, {DRIFT: "1", **variables, **offline(tree / "trackers")}, tuple(copying.notes))
+    return Probe(source, copy, tree, {DRIFT: "1", **variables, **offline(tree / "trackers")}, tuple(copying.notes))
 
 
 def remove(tree: Path) -> None:

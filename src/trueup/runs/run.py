@@ -70,10 +70,10 @@ def run_command(
             on_update(judged(merge(reader.events, command=command, variant=variant, started=started), judge))
 
     try:
-        base = {**os.environ, **probe.environment} if probe else os.environ
+        base = probe.variables(os.environ) if probe else os.environ
         with inject(base, events=folder.events, variant=variant, steps=steps, questions=questions) as injection:
             outcome = run_process(
-                command,
+                probe.command(command) if probe else command,
                 injection.environment,
                 run_id=injection.run_id,
                 bootstrap=injection.bootstrap,
