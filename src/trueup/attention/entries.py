@@ -32,8 +32,8 @@ class Entry:
 
     name: str
     title: str
-    order: Callable[[Call], tuple[str, ...]]
-    """Names of its kernels: the first that is not passed over is taken."""
+    kernels: tuple[str, ...]
+    """Names of those that can stand behind it."""
     given: Callable[[Call], Call] = _same
     """The call as the kernel sees it."""
     constraints: tuple[Constraint, ...] = ()
@@ -41,6 +41,11 @@ class Entry:
     empty: Callable[[Call], bool] = lambda call: False
     """Whether it answers the call without any kernel: there is nothing to compute."""
     why: Callable[[Call], str] = lambda call: "there is one kernel behind it"
+    ordered: Callable[[Call], tuple[str, ...]] | None = None
+
+    def order(self, call: Call) -> tuple[str, ...]:
+        """Those of its kernels that a call can take, as they are asked: the first that is not passed over is taken."""
+        return self.kernels if self.ordered is None else self.ordered(call)
 
 
 def sdpa_order(call: Call) -> tuple[str, ...]:
@@ -159,10 +164,6 @@ NOT_EMPTY = Constraint(
 )
 
 
-def _only(*names: str) -> Callable[[Call], tuple[str, ...]]:
-    return lambda call: names
-
-
 def _flex_order(call: Call) -> tuple[str, ...]:
     return ("flex",) if call.compiled else ("flex-eager",)
 
@@ -173,29 +174,32 @@ ENTRIES: dict[str, Entry] = {
         Entry(
             name="sdpa",
             title="torch.nn.functional.scaled_dot_product_attention",
-            order=sdpa_order,
+            kernels=(*ON_CPU, *SDPA_KERNELS.values()),
+            ordered=sdpa_order,
             constraints=SDPA_REFUSES,
             empty=_nothing_to_compute,
             why=_sdpa_why,
         ),
-        Entry(name="flash_attn", title="flash_attn.flash_attn_func", order=_only("flash-attn-2")),
-        Entry(name="flash_attn_3", title="flash_attn_interface.flash_attn_func", order=_only("flash-attn-3")),
-        Entry(name="flash_attn_4", title="flash_attn.cute.flash_attn_func", order=_only("flash-attn-4")),
-        Entry(name="flex", title="torch.nn.attention.flex_attention.flex_attention", order=_flex_order),
-        Entry(name="varlen_attn", title="torch.nn.attention.varlen.varlen_attn", order=_only("varlen-attn")),
+        Entry(name="flash_attn", title="flash_attn.flash_attn_func", kernels=("flash-attn-2",)),
+        Entry(name="flash_attn_3", title="flash_attn_interface.flash_attn_func", kernels=("flash-attn-3",)),
+        Entry(name="flash_attn_4", title="flash_attn.cute.flash_attn_func", kernels=("flash-attn-4",)),
+        Entry(name="flex", title="torch.nn.attention.flex_attention.flex_attention", kernels=("flex", "flex-eager"),
+            ordered=_flex_order),
+        Entry(name="varlen_attn", title="torch.nn.attention.varlen.varlen_attn", kernels=("varlen-attn",)),
         Entry(
             name="xformers",
             title="xformers.ops.memory_efficient_attention",
-            order=_only("xformers-flash3", "xformers-flash", "xformers-cutlass"),
+            kernels=("xformers-flash3", "xformers-flash", "xformers-cutlass"),
             why=lambda call: "xformers asks FlashAttention 3, FlashAttention 2, CUTLASS, in this order",
         ),
         Entry(
-            name="hf-eager", title='attn_implementation="eager"', order=_only("eager"), given=model_calls.eager,
+            name="hf-eager", title='attn_implementation="eager"', kernels=("eager",), given=model_calls.eager,
         ),
         Entry(
             name="hf-sdpa",
             title='attn_implementation="sdpa"',
-            order=sdpa_order,
+            kernels=(*ON_CPU, *SDPA_KERNELS.values()),
+            ordered=sdpa_order,
             given=model_calls.sdpa,
             constraints=SDPA_REFUSES,
             empty=_nothing_to_compute,
@@ -204,7 +208,8 @@ ENTRIES: dict[str, Entry] = {
         Entry(
             name="flash_attention_2",
             title='attn_implementation="flash_attention_2"',
-            order=_flash_order("flash-attn", (2, 3, 3), "flash-attn-2", "flash_attention_2"),
+            kernels=("flash-attn-2",),
+            ordered=_flash_order("flash-attn", (2, 3, 3), "flash-attn-2", "flash_attention_2"),
             given=model_calls.flash,
             constraints=(NOT_EMPTY,),
             why=_flash_why("flash-attn"),
@@ -212,7 +217,8 @@ ENTRIES: dict[str, Entry] = {
         Entry(
             name="flash_attention_3",
             title='attn_implementation="flash_attention_3"',
-            order=_flash_order("flash-attn-3", (), "flash-attn-3", "flash_attention_3"),
+            kernels=("flash-attn-3",),
+            ordered=_flash_order("flash-attn-3", (), "flash-attn-3", "flash_attention_3"),
             given=model_calls.flash_without_dropout,
             constraints=(NOT_EMPTY,),
             why=_flash_why("flash-attn-3"),
@@ -220,7 +226,8 @@ ENTRIES: dict[str, Entry] = {
         Entry(
             name="flash_attention_4",
             title='attn_implementation="flash_attention_4"',
-            order=_flash_order("flash-attn-4", (), "flash-attn-4", "flash_attention_4"),
+            kernels=("flash-attn-4",),
+            ordered=_flash_order("flash-attn-4", (), "flash-attn-4", "flash_attention_4"),
             given=model_calls.flash_without_dropout,
             constraints=(NOT_EMPTY,),
             why=_flash_why("flash-attn-4"),
@@ -228,14 +235,15 @@ ENTRIES: dict[str, Entry] = {
         Entry(
             name="flex_attention",
             title='attn_implementation="flex_attention"',
-            order=_flex_order,
+            kernels=("flex", "flex-eager"),
+            ordered=_flex_order,
             given=model_calls.flex,
         ),
         *(
             Entry(
                 name=build.repository,
                 title=f'attn_implementation="{build.repository}"',
-                order=_only(build.repository),
+                kernels=(build.repository,),
                 given=model_calls.flash if build.of is FLASH_2 else model_calls.flash_without_dropout,
                 constraints=(NOT_EMPTY,),
                 why=lambda call: "the model asks for it by name",

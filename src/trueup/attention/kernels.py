@@ -34,10 +34,13 @@ OPERATORS: dict[str, AttentionKernel] = {
     "torch_attn::_varlen_attn": AttentionKernel("varlen-attn", True, True),
     "xformers::efficient_attention_forward_cutlass": AttentionKernel("xformers-cutlass", True, True),
     "xformers_flash::flash_fwd": AttentionKernel("xformers-flash", True, True),
+    "xformers_flash3::flash_fwd": AttentionKernel("xformers-flash3", True, True),
     "flex_attention": AttentionKernel("flex", True, True),
 }
 
 DEVICE_KERNELS: tuple[tuple[str, AttentionKernel], ...] = (
+    ("FlashAttnFwdSm", AttentionKernel("flash-3", True, False)),
+    ("FlashAttentionForward", AttentionKernel("flash-4", True, False)),
     ("flash_fwd", AttentionKernel("flash", True, False)),
     ("fmha_cutlass", AttentionKernel("mem-efficient", True, False)),
     ("cudnn_generated_fort_native_sdpa", AttentionKernel("cudnn", True, False)),

@@ -71,7 +71,7 @@ COMPILED = Kernel(
     fused=True,
     package="torch",
     operators=("flex_attention",),
-    device_kernels=("triton_tem_fused_flex_attention", "triton_tem_fused__flex_attention"),
+    device_kernels=("triton_tem_fused_flex_attention",),
     constraints=(
         *COMMON,
         Constraint(

@@ -137,7 +137,7 @@ XFORMERS_CUTLASS = Kernel(
     title="xformers, CUTLASS",
     fused=True,
     package="xformers",
-    operators=("xformers::efficient_attention_forward_cutlass", "aten::_efficient_attention_forward"),
+    operators=("xformers::efficient_attention_forward_cutlass",),
     device_kernels=("fmha_cutlassF",),
     constraints=(
         _xformers("cutlass"),

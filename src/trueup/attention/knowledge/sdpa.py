@@ -48,12 +48,16 @@ def dense_heads(source: Source, grouped_since: Version | None, mixed: bool = Fal
 
     return Constraint(
         about="heads",
-        needs="as many heads of keys and values as of queries" + (", or enable_gqa" if grouped_since else ""),
+        needs="as many heads of keys and values as of queries" + _grouped_in_words(grouped_since),
         holds=holds,
         given=limits.heads,
         change=change,
         source=source,
     )
+
+
+def _grouped_in_words(since: Version | None) -> str:
+    return f", or enable_gqa with torch {'.'.join(map(str, since))} or newer" if since else ""
 
 
 def mask_shape(source: Source) -> Constraint:
