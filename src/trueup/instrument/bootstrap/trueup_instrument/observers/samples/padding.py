@@ -216,7 +216,7 @@ def _given(frame: FrameType) -> Iterator[tuple[str, Any]]:
     for name in (*_arguments(code), *keywords):
         value: Any = frame.f_locals.get(name)
         if isinstance(value, (dict, UserDict)) and len(value) <= LARGEST_BATCH:
-            yield from ((str(key), item) for key, item in value.items())
+            yield from ((key, item) for key, item in value.items() if isinstance(key, str))
         else:
             yield name, value
 
