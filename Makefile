@@ -57,6 +57,7 @@ format: $(BASE)
 
 docs: $(BASE)
 	$(BIN)/python -m trueup.rules.documentation
+	$(BIN)/python -m trueup.attention.documentation
 	$(BIN)/python docs/record_schema.py
 
 clean:

@@ -20,6 +20,7 @@ SDPA_KERNELS = {
 }
 """torch's word for a kernel → its name on a GPU."""
 ON_CPU = ("sdpa-flash-cpu", "sdpa-math")
+ALL_SDPA = tuple(dict.fromkeys((*ON_CPU, *SDPA_KERNELS.values())))
 
 
 def _same(call: Call) -> Call:
@@ -174,7 +175,7 @@ ENTRIES: dict[str, Entry] = {
         Entry(
             name="sdpa",
             title="torch.nn.functional.scaled_dot_product_attention",
-            kernels=(*ON_CPU, *SDPA_KERNELS.values()),
+            kernels=ALL_SDPA,
             ordered=sdpa_order,
             constraints=SDPA_REFUSES,
             empty=_nothing_to_compute,
@@ -198,7 +199,7 @@ ENTRIES: dict[str, Entry] = {
         Entry(
             name="hf-sdpa",
             title='attn_implementation="sdpa"',
-            kernels=(*ON_CPU, *SDPA_KERNELS.values()),
+            kernels=ALL_SDPA,
             ordered=sdpa_order,
             given=model_calls.sdpa,
             constraints=SDPA_REFUSES,
@@ -208,7 +209,7 @@ ENTRIES: dict[str, Entry] = {
         Entry(
             name="flash_attention_2",
             title='attn_implementation="flash_attention_2"',
-            kernels=("flash-attn-2",),
+            kernels=("flash-attn-2", "kernels-community/flash-attn2"),
             ordered=_flash_order("flash-attn", (2, 3, 3), "flash-attn-2", "flash_attention_2"),
             given=model_calls.flash,
             constraints=(NOT_EMPTY,),
@@ -217,7 +218,7 @@ ENTRIES: dict[str, Entry] = {
         Entry(
             name="flash_attention_3",
             title='attn_implementation="flash_attention_3"',
-            kernels=("flash-attn-3",),
+            kernels=("flash-attn-3", "kernels-community/vllm-flash-attn3"),
             ordered=_flash_order("flash-attn-3", (), "flash-attn-3", "flash_attention_3"),
             given=model_calls.flash_without_dropout,
             constraints=(NOT_EMPTY,),
@@ -226,7 +227,7 @@ ENTRIES: dict[str, Entry] = {
         Entry(
             name="flash_attention_4",
             title='attn_implementation="flash_attention_4"',
-            kernels=("flash-attn-4",),
+            kernels=("flash-attn-4", "kernels-community/flash-attn4"),
             ordered=_flash_order("flash-attn-4", (), "flash-attn-4", "flash_attention_4"),
             given=model_calls.flash_without_dropout,
             constraints=(NOT_EMPTY,),

@@ -9,6 +9,7 @@ from trueup.attention.kernel import Compiled, Kernel
 from trueup.attention.knowledge.sources import (
     COMMIT,
     FLASH_2_PYTHON,
+    FLASH_3_BUILD,
     FLASH_3_PYTHON,
     flash_2,
     flash_3,
@@ -179,7 +180,7 @@ FLASH_3 = Kernel(
             how=INSTALL.format("flash-attn-3", "flash-attn-3"),
         ),
         limits.device(flash_3(724), "cuda", raises=True),
-        limits.generations(flash_3(712), (8, 0), (9, 0), raises=True),
+        limits.generations(page(FLASH_3_BUILD, f"flash-attn-3, {COMMIT}"), (8, 0), (9, 0), raises=True),
         Constraint(
             about="dtype",
             needs="fp16, bf16, or fp8 on sm_90 without a backward",

@@ -13,6 +13,7 @@ FLASH_2_PYTHON = "https://github.com/Dao-AILab/flash-attention/blob/v{release}/f
 COMMIT = "0251105a"
 FLASH_3 = "https://github.com/Dao-AILab/flash-attention/blob/" + COMMIT + "/hopper/flash_api.cpp#L{line}"
 FLASH_3_PYTHON = "https://github.com/Dao-AILab/flash-attention/blob/" + COMMIT + "/hopper/flash_attn_interface.py"
+FLASH_3_BUILD = "https://github.com/Dao-AILab/flash-attention/blob/" + COMMIT + "/hopper/setup.py"
 FLASH_4 = "https://github.com/Dao-AILab/flash-attention/blob/" + COMMIT + "/flash_attn/cute/interface.py#L{line}"
 XFORMERS = "https://github.com/facebookresearch/xformers/blob/v0.0.34/xformers/ops/fmha/{file}"
 
