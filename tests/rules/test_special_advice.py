@@ -118,6 +118,19 @@ def test_a_dropout_rate_that_changes_each_step_is_not_called_a_counter(source):
     assert [each.automatic for each in sighting.remedies] == [False]
 
 
+@pytest.mark.parametrize(
+    ("models", "reason", "severity"),
+    [(10, "steps reached", "warning"), (10, None, "note"), (6, "steps reached", "note")],
+)
+def test_an_ensemble_whose_limit_lies_after_the_last_step_of_a_short_run(models, reason, severity):
+    size = "tensor 'self.w._parameters['b']' size mismatch at index 0. expected {}, actual {}. On a parameter"
+    recompiles = [{"reason": f"0/{i}: {size.format(8 * i, 8 * i + 8)}", "count": 1, "step": 6 * i} for i in range(1, 5)]
+    actual = {"training": {"models": ["Reward"] * models}, "compile": {"recompiles": recompiles}}
+    sighting = found("compile/recompile-shared-code-object", {"actual": actual, "exit": {"code": 0, "reason": reason}})
+    assert sighting.severity == severity
+    assert ("after the last step" in sighting.message) == (severity == "warning")
+
+
 INTO_A_LIST = "(_dynamo/variables/lists.py:174 in getitem_const)"
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trueup.rules.compilation import effect, storm_evidence, twins, variants_expected
+from trueup.rules.compilation import DEFAULT_LIMIT, effect, storm_evidence, twins, variants_expected
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.guards import storms
+from trueup.rules.guards import Storm, storms
 from trueup.rules.log_facts import mentions
 from trueup.rules.recompile_logs import storm
 from trueup.schema.finding import Evidence, Remedy
@@ -22,13 +22,22 @@ def detect(record: Record) -> Sighting | None:
     limited = any(storm.limit for storm in found)
     if not limited and variants_expected(record):
         return None
+    ahead = not limited and _limit_lies_ahead(record, number, found[0])
+    more = f"; a variant for each model passes the limit of {DEFAULT_LIMIT} after the last step of this run" * ahead
     return Sighting(
         message=f"{number} models of class {name} share the compile cache of {found[0].function}, which was compiled "
-        f"again {found[0].count} times{effect(compile)}.",
+        f"again {found[0].count} times{more or effect(compile)}.",
         evidence=(Evidence(what=f"models of class {name}", value=number), *storm_evidence(found, compile)),
-        confidence="likely" if limited else "possible",
-        severity="warning" if limited else "note",
+        confidence="likely" if limited or ahead else "possible",
+        severity="warning" if limited or ahead else "note",
     )
+
+
+def _limit_lies_ahead(record: Record, models: int, storm: Storm) -> bool:
+    """True when a run that was cut short has compiled for the sizes of one model after the other, and more models than
+    the limit allows are there."""
+    one_each = all(guard.kind == "parameter size" for guard in storm.guards)
+    return record.exit.reason == "steps reached" and models > DEFAULT_LIMIT and one_each
 
 
 SEVERAL = r"\b(?P<model>ref(?:erence)?|reward|critic|value|policy|actor|teacher|student|target|ema)_?[Mm]odel\b"
