@@ -6,7 +6,8 @@ import random
 import numpy
 import pytest
 import torch
-from packed_models import Own, block_mask, llama, packed_batch
+from own_model import Own, block_mask, packed_batch
+from packed_models import llama
 from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import flash_attention_mask

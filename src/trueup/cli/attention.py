@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from trueup.cli.attention_bench import bench
 from trueup.cli.attention_explain import explain
 
 
@@ -12,5 +13,5 @@ def attention() -> None:
     """Attention kernels: which one serves a call, and why not a better one."""
 
 
-for command in (explain,):
+for command in (explain, bench):
     attention.add_command(command)

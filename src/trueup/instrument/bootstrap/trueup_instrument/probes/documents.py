@@ -46,9 +46,9 @@ def documents_of(
     if bos is not None and whole:
         ways.append(("bos token", lambda: _running(tokens.view(shape) == bos)))
     for name, value in named.items():
-        way = _way(name, value, shape)
-        if way is not None:
-            told.append((way[0], name, way[1]))
+        found = _way(name, value, shape)
+        if found is not None:
+            told.append((found[0], name, found[1]))
     ways += [(name, way) for _, name, way in sorted(told, key=lambda each: each[0])]
     for seen_in, way in ways:
         numbers = way()

@@ -52,6 +52,8 @@ class Probe:
         self._look_now = session.guarded(NAME, self._look)
         self._eos, self._bos = options.get("eos"), options.get("bos")
         self._armed: list[tuple[weakref.ref[Any], Any, bool]] = []
+        self._met: weakref.ref[Any] | None = None
+        """The model that was trained at the last look."""
         self._arms = self._looks = 0
         self._why = "no training forward pass of a model was given token ids of several positions"
         self._ranks: Ranks | None = None
@@ -69,6 +71,15 @@ class Probe:
         if self.done or self._armed or self._arms >= ARMS:
             return
         self._arms += 1
+        began = time.perf_counter()
+        met = self._met() if self._met is not None else None
+        if met is not None:
+            self._arm(met)
+        else:
+            self._arm_all()
+        self._not_the_jobs_time(began)
+
+    def _arm_all(self) -> None:
         for root in modules.roots_of(modules.live_modules()):
             steps_itself = hasattr(type(root), "training_step")  # its forward is not what trains: a LightningModule
             for model in (child for child in root._modules.values() if child is not None) if steps_itself else (root,):
@@ -86,6 +97,7 @@ class Probe:
             if not _trains(here):
                 return (before or here._call_impl)(*args, **kwargs)
             self.disarm()
+            self._met = reference
             self._look_now(here, args, kwargs)
             return here(*args, **kwargs)
 
@@ -118,9 +130,15 @@ class Probe:
         finally:
             if sample is not None:
                 sample.resume()
-                sample.started += time.perf_counter() - began
-            if clock is not None:
-                clock.not_my_time(time.perf_counter() - began)
+            self._not_the_jobs_time(began)
+
+    def _not_the_jobs_time(self, began: float) -> None:
+        clock, sampler = self._session.clock, self._session.sampler
+        took = time.perf_counter() - began
+        if sampler is not None and sampler.sample is not None:
+            sampler.sample.started += took
+        if clock is not None:
+            clock.not_my_time(took)
 
     def _ask(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """One round of all ranks: where one of them has packed rows, all compute."""

@@ -1,0 +1,1 @@
+"""The attention benchmark: every kernel that serves a call on this device, measured side by side."""
