@@ -104,15 +104,14 @@ def test_rows_that_begin_within_a_document_are_given_no_boundaries(
 ) -> None:
     """Releases of transformers have documents begin at position 0, or at the smallest one."""
     import torch
-    from trueup_instrument.appliers.remedies import read_boundaries_once as remedy
+    from trueup_instrument.bridging import rows
 
     def prepare(ids: torch.Tensor) -> Any:
         begins = (ids.view(-1) == (0 if first == "0" else ids.min())).nonzero().view(-1)
         starts = torch.cat((begins, torch.tensor([ids.numel()])))
         return (starts, starts), (int(ids.max()) + 1,) * 2
 
-    monkeypatch.setitem(sys.modules, remedy.FLASH, SimpleNamespace(prepare_fa_kwargs_from_position_ids=prepare))
-    boundaries = remedy.Boundaries()
-    assert boundaries.of(torch.tensor([[0, 1, 2, 0, 1]]))["cu_seq_lens_q"].tolist() == [0, 3, 5]
-    assert boundaries.of(torch.tensor([[3, 4, 0, 1, 2]])) == {}
-    assert bool(boundaries.of(torch.tensor([[2, 3, 4]]))) == (first == "min")
+    monkeypatch.setitem(sys.modules, rows.FLASH, SimpleNamespace(prepare_fa_kwargs_from_position_ids=prepare))
+    assert rows.boundaries(torch.tensor([[0, 1, 2, 0, 1]]))["cu_seq_lens_q"].tolist() == [0, 3, 5]
+    assert rows.boundaries(torch.tensor([[3, 4, 0, 1, 2]])) == {}
+    assert bool(rows.boundaries(torch.tensor([[2, 3, 4]]))) == (first == "min")

@@ -94,6 +94,7 @@ APPLICATIONS = (
     Application(remedy="dynamic-module-numbers"),
     Application(remedy="hide-growing-lists"),
     Application(remedy="read-boundaries-once"),
+    Application(remedy="bridge-attention"),
     Application(remedy="keep-modes-uniform"),
     Application(remedy="mark-dynamic", excludes=("bucket-lengths",)),
     Application(remedy="bucket-lengths"),

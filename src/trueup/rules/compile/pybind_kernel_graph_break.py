@@ -62,6 +62,12 @@ RULE = Rule(
     ),
     remedies=(
         Remedy(
+            id="bridge-attention",
+            kind="in-process",
+            automatic=True,
+            how="trueup.attention.bridge_libraries() once flash_attn is imported, or trueup.attention.bridge(kernel)",
+        ),
+        Remedy(
             id="upgrade-flash-attn",
             kind="install",
             automatic=False,

@@ -8,7 +8,14 @@ from trueup.rules.compilation import effect
 from trueup.rules.definition import Rule, Sighting
 from trueup.schema.finding import Remedy
 from trueup.schema.log import Log
-from trueup.schema.record import Record
+from trueup.schema.record import GraphBreak, Record
+
+UNPADDED = Remedy(
+    id="read-boundaries-once",
+    kind="in-process",
+    automatic=True,
+    how="trueup.attention.register_attention(): attention of Hugging Face models that counts no tokens in a graph",
+)
 
 
 def detect(record: Record) -> Sighting | None:
@@ -23,7 +30,13 @@ def detect(record: Record) -> Sighting | None:
         evidence=break_evidence(found),
         confidence="likely" if shapes_only else "established",
         severity=break_severity(record, found),
+        remedies=(UNPADDED, *RULE.remedies) if any(_unpads(each) for each in found) else (),
     )
+
+
+def _unpads(graph_break: GraphBreak) -> bool:
+    """Whether flash attention of transformers counts real tokens there: the switch alone leaves breaks."""
+    return "modeling_flash_attention_utils" in break_text(graph_break)
 
 
 def detect_log(log: Log) -> Sighting | None:

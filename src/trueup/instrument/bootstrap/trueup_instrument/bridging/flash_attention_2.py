@@ -93,7 +93,7 @@ class Forward(_Entry):
     name = "_flash_attn_forward"
     operator = "flash_attn::_flash_attn_forward"
     schema = f"({TENSORS}, {SETTINGS}, bool return_softmax) -> (Tensor, Tensor, Tensor, Tensor)"
-    needs = ("q", "k", "v", "dropout_p", "softmax_scale", "causal", "return_softmax")
+    needs: tuple[str, ...] = ("q", "k", "v", "dropout_p", "softmax_scale", "causal", "return_softmax")
 
     def carries(self, given: Given) -> bool:
         return True
@@ -163,7 +163,7 @@ class Backward(_Entry):
     operator = "flash_attn::trueup_flash_attn_backward"
     results = "Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor softmax_lse"
     schema = f"({results}, {SETTINGS}, bool deterministic, Tensor? rng_state) -> (Tensor, Tensor, Tensor)"
-    needs = (*RESULTS, *GRADIENTS, "dropout_p", "softmax_scale", "causal")
+    needs: tuple[str, ...] = (*RESULTS, *GRADIENTS, "dropout_p", "softmax_scale", "causal")
 
     def carries(self, given: Given) -> bool:
         return all(given.get(name) is not None for name in GRADIENTS)

@@ -43,6 +43,15 @@ def captures(torch: Any) -> Callable[[], bool]:
     is_compiling, modes = torch.compiler.is_compiling, torch._C._len_torch_dispatch_stack
 
     def captured() -> bool:
-        return is_compiling() or modes() > 0
+        return bool(is_compiling() or modes() > 0)
 
     return captured
+
+
+def recorded(torch: Any) -> Any:
+    """A context in which autograd records again: the dispatcher leaves it out within an operator."""
+    binding = torch._C
+    excluded = binding._dispatch_tls_local_exclude_set()
+    for key in ("AutogradFunctionality", "ADInplaceOrView"):
+        excluded = excluded.remove(getattr(binding.DispatchKey, key))
+    return binding._ForceDispatchKeyGuard(binding._dispatch_tls_local_include_set(), excluded)

@@ -1,16 +1,17 @@
-"""Flash attention of transformers is told where documents begin: it then looks at no position ids within the graph.
+"""Flash attention of transformers reads no values within a graph: what it asks of a batch is asked once, before.
 
-Of a single row without a mask it asks the values of its position ids, in each layer, whether documents are packed.
-The boundaries are read once, with the library's own function, before compiled code is called.
+It asks whether a mask masks anything, how many tokens of each row are real, and of a single row whether its position
+ids restart, in each layer. See `bridging/rows.py`, `bridging/padding.py`.
 """
 
 from __future__ import annotations
 
-import inspect
 import sys
-import weakref
 
 from trueup_instrument.appliers.compiled_calls import around_compiled_calls
+from trueup_instrument.appliers.replacing import replace
+from trueup_instrument.bridging import huggingface
+from trueup_instrument.bridging.rows import Rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,76 +20,50 @@ if TYPE_CHECKING:
 
     from trueup_instrument.appliers.switch import Switch
 
-FLASH = "transformers.modeling_flash_attention_utils"
-BOUNDARIES = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
-
 
 def attach(switch: Switch) -> None:
-    boundaries, configs = Boundaries(), Configs()
+    rows = Rows()
 
     def around(module: Any, arguments: Any) -> tuple[Any, None]:
         args, kwargs = arguments
-        ids = given(module, args, kwargs)
-        passed = boundaries.of(ids) if ids is not None and configs.use_flash(module) else {}
-        if passed:
-            switch.changed("boundaries of documents passed", type(module).__name__)
-        return (args, {**kwargs, **passed}), None
+        kwargs, changes = rows.prepared(module, args, kwargs)
+        for change in changes:
+            switch.changed(change, type(module).__name__)
+        return (args, kwargs), None
 
     around_compiled_calls(switch, around)
+    switch.after(huggingface.FLASH, lambda module: _attention(switch, module))
+    switch.after(huggingface.MASKS, lambda module: _masks(switch, module))
 
 
-class Boundaries:
-    """Those of the position ids that were seen last: every block of a model is given the same."""
-
-    def __init__(self) -> None:
-        self._seen: tuple[Callable[[], Any], int] | None = None
-        self._last: dict[str, Any] = {}
-
-    def of(self, ids: Any) -> dict[str, Any]:
-        """Empty for a row whose first document does not begin where the library has one begin: what it makes of that
-        is its own.
-        """
-        if self._seen is None or self._seen[0]() is not ids or self._seen[1] != ids._version:
-            starts, longest = sys.modules[FLASH].prepare_fa_kwargs_from_position_ids(ids)
-            whole = int(starts[0][0]) == 0
-            values = (*starts, *(int(each) for each in longest)) if whole else ()
-            self._last = dict(zip(BOUNDARIES, values, strict=True)) if whole else {}
-            self._seen = weakref.ref(ids), ids._version
-        return self._last
+def _attention(switch: Switch, module: Any) -> None:
+    torch = sys.modules["torch"]
+    tell = told(switch)
+    if not replace(
+        module, "_flash_attention_forward", lambda original: huggingface.without_questions(torch, original, tell)
+    ):
+        switch.cannot("this transformers calls flash attention by other means")
 
 
-def given(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The position ids of a call whose boundaries nobody passes: of one row, with no mask and no cache; else None."""
-    if not hasattr(sys.modules.get(FLASH), "prepare_fa_kwargs_from_position_ids"):
-        return None
-    try:
-        bound = inspect.signature(module.forward).bind(*args, **kwargs)
-    except TypeError:
-        return None
-    taken = {**bound.arguments}
-    extra = next(
-        (name for name, each in bound.signature.parameters.items() if each.kind is inspect.Parameter.VAR_KEYWORD), None
-    )
-    if extra is None or BOUNDARIES[0] in bound.signature.parameters:
-        return None
-    taken.update(taken.pop(extra, {}))
-    ids = taken.get("position_ids")
-    if ids is None or ids.ndim != 2 or ids.shape[0] != 1 or ids.shape[1] < 2:
-        return None
-    stays = ("attention_mask", "past_key_values", "past_key_value", *BOUNDARIES)
-    return ids if all(taken.get(name) is None for name in stays) else None
+def _masks(switch: Switch, module: Any) -> None:
+    """The mask functions of the flash implementations, by the interface through which models find them."""
+    torch, interface = sys.modules["torch"], getattr(module, "AttentionMaskInterface", None)
+    if interface is None or not hasattr(module, "flash_attention_mask"):
+        switch.cannot("this transformers makes its masks by other means")
+        return
+    unread = huggingface.mask_unread(torch, module.flash_attention_mask)
+    for name, function in list(interface._global_mapping.items()):
+        if function is module.flash_attention_mask:
+            interface.register(name, unread)
 
 
-class Configs:
-    """The configs of the models that were asked about, and of their parts."""
+def told(switch: Switch) -> Callable[[str], None]:
+    """A function that records a change; where it is traced, once for the graph, and it is no part of the graph."""
 
-    def __init__(self) -> None:
-        self._found: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+    def tell(what: str) -> None:
+        switch.changed(what)
 
-    def use_flash(self, module: Any) -> bool:
-        """Whether the attention of a model of transformers, or of one of its blocks, is a flash kernel."""
-        found = self._found.get(module)
-        if found is None:
-            configs = [getattr(each, "config", None) for each in module.modules()]
-            found = self._found[module] = list({id(each): each for each in configs}.values())
-        return any("flash" in str(getattr(config, "_attn_implementation", None)) for config in found)
+    found: Any = switch.guarded(tell)
+    found._dynamo_marked_constant = True  # as by torch._dynamo.assume_constant_result, which would import the compiler
+    kept: Callable[[str], None] = found
+    return kept
