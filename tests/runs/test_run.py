@@ -66,6 +66,16 @@ def lingering(script: Path) -> Path:
     return longer
 
 
+def test_places_are_those_of_the_folder_the_job_was_started_in(script: Path, tmp_path: Path, monkeypatch) -> None:
+    """The script goes elsewhere first, as launch scripts do."""
+    (tmp_path / "outputs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    script.write_text(script.read_text().replace("optimizer = ", "model.compile(backend='eager')\noptimizer = "))
+    record = observed(["sh", "-c", f"cd outputs && {PYTHON} ../train.py"], tmp_path / "run")
+    (compiled,) = [each for each in record.order if each.event == "Module.compile"]
+    assert compiled.at == "train.py:6"
+
+
 def test_a_training_process(script: Path, tmp_path: Path) -> None:
     updates: list[Record] = []
     record = observed([PYTHON, str(lingering(script))], tmp_path / "run", on_update=updates.append)

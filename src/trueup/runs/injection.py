@@ -26,8 +26,12 @@ SET = "TRUEUP_SET"
 REMEDIES = "TRUEUP_REMEDIES"
 HELD = "TRUEUP_HELD"
 PROBES = "TRUEUP_PROBES"
+START = "TRUEUP_START"
 USER_BASH_ENV = "TRUEUP_USER_BASH_ENV"
-OURS = (EVENTS, RUN_ID, STEPS, SET, REMEDIES, HELD, PROBES, USER_BASH_ENV, "TRUEUP_SHIM", "TRUEUP_RANK_PROCESS")
+OURS = (
+    *(EVENTS, RUN_ID, STEPS, SET, REMEDIES, HELD, PROBES, START, USER_BASH_ENV),
+    *("TRUEUP_SHIM", "TRUEUP_RANK_PROCESS"),
+)
 """Variables that a run sets or its processes hand on; those of an outer `trueup run` must not reach an inner one."""
 
 
@@ -68,12 +72,14 @@ def inject(
     steps: int | None = None,
     bootstrap: Path | None = None,
     questions: Mapping[str, Mapping[str, int]] | None = None,
+    start: Path | None = None,
 ) -> Injection:
     """The environment `base` changed so that the command started with it writes events into `events`.
 
     `variant` adds forced layers, remedies and environment variables; `steps` ends every rank after that many optimizer
     steps. `bootstrap` is the folder put on PYTHONPATH, by default the one that comes with trueup. `questions` are those
-    of `schema.questions` that the job's own model is to answer, with their options.
+    of `schema.questions` that the job's own model is to answer, with their options. `start` is the folder that the
+    command starts in, by default the current one: places are told relative to it, wherever the job goes.
 
     Raises RemedyError for remedies that are unknown or exclude each other.
     """
@@ -90,6 +96,7 @@ def inject(
         environment[HELD] = json.dumps(held)
     environment["PYTHONPATH"] = _prepended(str(bootstrap), environment.get("PYTHONPATH", ""))
     environment[EVENTS] = str(events.absolute())
+    environment[START] = str(start or Path.cwd())
     environment[RUN_ID] = run_id = secrets.token_hex(8)
     if steps is not None:
         environment[STEPS] = str(steps)

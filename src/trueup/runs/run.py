@@ -71,7 +71,10 @@ def run_command(
 
     try:
         base = probe.variables(os.environ) if probe else os.environ
-        with inject(base, events=folder.events, variant=variant, steps=steps, questions=questions) as injection:
+        start = probe.folder if probe else None
+        with inject(
+            base, events=folder.events, variant=variant, steps=steps, questions=questions, start=start
+        ) as injection:
             outcome = run_process(
                 probe.command(command) if probe else command,
                 injection.environment,
@@ -79,7 +82,7 @@ def run_command(
                 bootstrap=injection.bootstrap,
                 folder=folder.captures,
                 events=folder.events,
-                cwd=probe.folder if probe else None,
+                cwd=start,
                 timeout=timeout,
                 pass_output=pass_output,
                 ends_all=probe is not None,

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
 
+START = "TRUEUP_START"
+"""Variable with the folder that the command was started in; without it the current one counts."""
 _OURS = os.path.dirname(os.path.abspath(__file__))
 _TRUEUP = os.path.dirname(os.path.dirname(os.path.dirname(_OURS)))
 """The package that brings us along: its Python API calls torch in the name of the user."""
@@ -58,12 +60,15 @@ def user_line_of(stack: Sequence[tuple[str, int]]) -> str | None:
 
 
 def shown(filename: str) -> str:
-    """The file's path relative to the working folder when it lies in it, else as it is."""
-    try:
-        relative = os.path.relpath(filename)
-    except (ValueError, OSError):
-        return filename
-    return filename if relative.startswith("..") else relative
+    """The file's path relative to the folder that the job was started in, or that it is in, else as it is."""
+    for folder in filter(None, (os.environ.get(START), os.curdir)):
+        try:
+            relative = os.path.relpath(filename, folder)
+        except (ValueError, OSError):
+            continue
+        if not relative.startswith(".."):
+            return relative
+    return filename
 
 
 def installed(filename: str) -> str:
