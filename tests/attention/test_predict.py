@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from attention_calls import Ran, ran, run_sdpa, tensors
 
 from trueup.attention.call import DTYPES, Call, Mask, Place
 from trueup.attention.predict import Prediction, predict
+from trueup.attention.trial import Ran, tensors, try_sdpa, watched
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(kernel|kernels) (not used|do not support)", "ignore:.*disabled")
 
@@ -120,7 +120,7 @@ CALLS: dict[str, tuple[Call, str | None]] = {
 @pytest.mark.parametrize(("call", "kernel"), CALLS.values(), ids=list(CALLS))
 def test_the_kernel_that_is_told_before_is_the_one_that_runs(call: Call, kernel: str | None):
     before = predict(call)
-    after = run_sdpa(call)
+    after = try_sdpa(call)
     assert before.kernel == kernel, "the prediction is not what this table says"
     agree(before, after)
 
@@ -152,4 +152,4 @@ def test_the_context_that_restricts_kernels_is_followed(backends, call: Call, ke
     assert before.kernel == kernel
     inputs = tensors(call)
     with sdpa_kernel([getattr(SDPBackend, name) for name in backends], set_priority=set_priority):
-        agree(before, ran(lambda: scaled_dot_product_attention(*inputs, dropout_p=call.dropout)))
+        agree(before, watched(lambda: scaled_dot_product_attention(*inputs, dropout_p=call.dropout)))

@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from attention_calls import Ran, ran, tensors
 
 from trueup.attention.call import Call, Mask, Place
 from trueup.attention.predict import predict
+from trueup.attention.trial import Ran, tensors, watched
 
 BATCH, LENGTH, HEADS, SIZE = 2, 12, 4, 16
 HERE = Place(versions={"torch": (2, 13), "transformers": (5, 24)})
@@ -66,7 +66,7 @@ def inputs(mask: str) -> dict[str, Any]:
 
 
 def step(network: Any, given: dict[str, Any]) -> Ran:
-    return ran(lambda: network(**given).logits.sum().backward())
+    return watched(lambda: network(**given).logits.sum().backward())
 
 
 @pytest.mark.parametrize("mask", MASKS)
@@ -122,7 +122,7 @@ def test_one_new_token_with_a_cache(kv_heads: int):
     with torch.no_grad():
         filled = network(torch.zeros(BATCH, LENGTH - 1, dtype=torch.long), use_cache=True).past_key_values
         token = torch.zeros(BATCH, 1, dtype=torch.long)
-        after = ran(lambda: network(token, past_key_values=filled))
+        after = watched(lambda: network(token, past_key_values=filled))
     before = predict(call("hf-sdpa", Mask(), kv_heads, length=1, requires_grad=False))
     assert not before.given.mask.is_tensor
     assert not before.given.is_causal
@@ -179,4 +179,4 @@ def test_flex_without_gradients_is_fused(mask: str):
     network, given = model("flex_attention", 2).eval(), inputs(mask)
     with torch.no_grad():
         network(**given)
-        assert ran(lambda: network(**given)) == Ran("flex", None)
+        assert watched(lambda: network(**given)) == Ran("flex", None)
