@@ -1,7 +1,7 @@
 """Calls that the extension refuses: every tensor in every wrong form, and numbers that do not fit together.
 
-`observed()`: {function: {"single": {what was wrong: first line of the message}, "pairs": [[one, other, message], ...]}};
-a call that is served has "" for message.
+`observed()`: {function: {"single": {what was wrong: message}, "pairs": [[one, other, message], ...]}}; a call that is
+served has "" for message. Of a condition without words, torch's request to improve it is left out.
 """
 
 import itertools
@@ -122,6 +122,15 @@ def unfitting(function: str, call: dict) -> dict[str, dict]:
         cases["blocks and left padding"] = with_left_padding(paged(function, call))
     if "dout" in call:
         cases["a gradient of shorter heads"] = {**call, "dout": call["dout"][..., :32].contiguous()}
+    if function == "varlen_fwd":
+        one_each = {
+            "q": heads(2, 4, 64),
+            "k": heads(16, 2, 64),
+            "v": heads(16, 2, 64),
+            "cu_seqlens_q": numbers(0, 1, 2),
+        }
+        one_each |= {"max_seqlen_q": 1, "alibi_slopes": None, "out": heads(4, 2, 64)}
+        cases["one query a sequence, an output as the kernel sees it"] = {**call, **one_each}
     if function == "fwd_kvcache":
         cases |= {
             "blocks and a batch index": {**paged(function, call), "cache_batch_idx": call["cache_batch_idx"]},
@@ -142,7 +151,7 @@ def message(function: str, call: dict) -> str:
     try:
         getattr(flash_attn_2_cuda, function)(*call.values())
     except Exception as error:
-        return str(error).splitlines()[0]
+        return str(error).splitlines()[0].partition("  (Could this error message be improved?")[0]
     return ""
 
 

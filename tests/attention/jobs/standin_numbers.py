@@ -159,8 +159,12 @@ def keys_of_a_cache() -> None:
     table = torch.tensor([[3, 1], [0, 4]], dtype=torch.int32)
     cu_k = torch.tensor([0, 300, 300 + 512], dtype=torch.int32)
     out = flash_attn.flash_attn_varlen_func(q, pages_k, pages_v, cu_q, cu_k, 5, 512, causal=True, block_table=table)
-    whole = [tuple(x[t].flatten(0, 1)[None, :n] for x in (pages_k, pages_v)) for t, n in zip(table, (300, 512), strict=True)]
-    exact = [attention(q[None, a:b], *kv, causal=True)[0][0] for (a, b), kv in zip(((0, 3), (3, 8)), whole, strict=True)]
+    whole = [
+        tuple(x[t].flatten(0, 1)[None, :n] for x in (pages_k, pages_v)) for t, n in zip(table, (300, 512), strict=True)
+    ]
+    exact = [
+        attention(q[None, a:b], *kv, causal=True)[0][0] for (a, b), kv in zip(((0, 3), (3, 8)), whole, strict=True)
+    ]
     found["block_table"] = {"out": error(out, torch.cat(exact))}
     for rotary in (None, True, False):
         found[f"kvcache, rotary interleaved: {rotary}"] = cache(rotary)
@@ -183,7 +187,11 @@ def cache(interleaved: bool | None) -> dict[str, float]:
     angles = torch.randn(64, 16)
     tables = angles.cos().bfloat16(), angles.sin().bfloat16()
     before = k_cache.clone(), v_cache.clone()
-    rotary = {} if interleaved is None else {"rotary_cos": tables[0], "rotary_sin": tables[1], "rotary_interleaved": interleaved}
+    rotary = (
+        {}
+        if interleaved is None
+        else {"rotary_cos": tables[0], "rotary_sin": tables[1], "rotary_interleaved": interleaved}
+    )
     out = flash_attn.flash_attn_with_kvcache(
         q, k_cache, v_cache, k, v, cache_seqlens=lengths, cache_batch_idx=rows, causal=True, **rotary
     )
@@ -193,7 +201,9 @@ def cache(interleaved: bool | None) -> dict[str, float]:
         new_q, new_k = (x[b] if interleaved is None else rotated(x[b], where, *tables, interleaved) for x in (q, k))
         before[0][row, length : length + 4], before[1][row, length : length + 4] = new_k, v[b]
         seen = slice(0, length + 4)
-        exact.append(attention(new_q[None], before[0][row : row + 1, seen], before[1][row : row + 1, seen], causal=True)[0])
+        exact.append(
+            attention(new_q[None], before[0][row : row + 1, seen], before[1][row : row + 1, seen], causal=True)[0]
+        )
     return {
         "out": error(out, torch.cat(exact)),
         "k cache": error(k_cache, before[0].double()),

@@ -691,7 +691,8 @@ Tensors fwd(Tensor& q, const Tensor& k, const Tensor& v, MaybeTensor& out_, Mayb
   if (rows == 1 && !alibi_slopes_) is_causal = false;
   if (is_causal) window_right = 0;
 
-  check_shape(q, {batch, rows, heads, head_dim}, "q", "batch_size, seqlen_q, num_heads, head_size");
+  check_shape(q, {batch, rows, heads, head_dim}, "q",
+              by_generation("batch_size, seqlen_q, num_heads, head_size", "batch_size, seqlen_q, num_heads, head_size_og"));
   const char* keys_shape = by_generation("batch_size, seqlen_k, num_heads_k, head_size",
                                          "batch_size, seqlen_k, num_heads_k, head_size_og");
   check_shape(k, {batch, keys, heads_k, head_dim}, "k", keys_shape);
@@ -773,7 +774,8 @@ Tensors varlen_fwd(Tensor& q, const Tensor& k, const Tensor& v, MaybeTensor& out
   if (window_left >= max_seqlen_k) window_left = -1;
   if (window_right >= max_seqlen_k) window_right = -1;
 
-  check_shape(q, {total_q, heads, head_dim}, "q", "total_q, num_heads, head_size");
+  check_shape(q, {total_q, heads, head_dim}, "q",
+              by_generation("total_q, num_heads, head_size", "total_q, num_heads, head_size_og"));
   if (paged) {
     const char* words = by_generation("num_blocks, page_block_size, num_heads_k, head_size",
                                       "num_blocks, page_block_size, num_heads_k, head_size_og");
@@ -960,7 +962,8 @@ Tensors backward(const Tensor& dout, const Tensor& q, const Tensor& k, const Ten
   set_scoring(p, softmax_scale, softcap, window_left, window_right, keys, p_dropout);
   set_dropout_of_forward(p, rng_state, gen_);
   set_alibi(p, alibi_slopes_, batch, heads);
-  check_memory(softmax_lse.numel() >= (packed_lse ? heads * q.size(0) : batch * heads * rows), "softmax_lse is too short");
+  const int64_t lse_rows = packed_lse ? heads * q.size(0) : batch * heads * rows;
+  check_memory(softmax_lse.nbytes() >= lse_rows * sizeof(float), "softmax_lse is too short");
 
   p.q = layout_of(q);
   p.k = layout_of(k);
@@ -1002,6 +1005,179 @@ Tensors varlen_bwd(const Tensor& dout, const Tensor& q, const Tensor& k, const T
                   window_left, window_right, softcap, gen, rng_state);
 }
 
+// ---- fwd_kvcache -----------------------------------------------------------------------------------------------------
+
+struct Rotary {
+  const uint16_t* cosines;
+  const uint16_t* sines;
+  int64_t dim;  // of a head; the rest is not rotated
+  bool interleaved;
+};
+
+void rotate(const Problem& p, const Rotary& rotary, int64_t position, uint16_t* to, const uint16_t* from) {
+  Problem half = p;
+  half.head_dim = rotary.dim / 2;
+  std::vector<float> row(p.head_dim), result(p.head_dim), cosine(half.head_dim), sine(half.head_dim);
+  load(p, row.data(), from);
+  load(half, cosine.data(), rotary.cosines + position * half.head_dim);
+  load(half, sine.data(), rotary.sines + position * half.head_dim);
+  result = row;
+  for (int64_t i = 0; i < half.head_dim; ++i) {
+    const int64_t a = rotary.interleaved ? 2 * i : i, b = rotary.interleaved ? 2 * i + 1 : i + half.head_dim;
+    result[a] = row[a] * cosine[i] - row[b] * sine[i];
+    result[b] = row[a] * sine[i] + row[b] * cosine[i];
+  }
+  store(p, to, result.data());
+}
+
+std::optional<Rotary> checked_rotary(const Tensor& q, int64_t head_dim, int64_t cache_keys, bool appends,
+                                     const MaybeTensor& cosines, const MaybeTensor& sines, bool interleaved) {
+  if (!cosines) return std::nullopt;
+  TORCH_CHECK(appends, "If rotary cos/sin are provided, new key / value to be appended to KV cache must also be provided");
+  check_device(*cosines, "rotary_cos");
+  const int64_t positions = cosines->size(0), dim = cosines->size(1) * 2;
+  TORCH_CHECK(dim <= head_dim, "rotary_dim must be <= headdim");
+  TORCH_CHECK(dim % 16 == 0, "Only rotary dimensions divisible by 16 are currently supported");
+  TORCH_CHECK(positions >= cache_keys, "cos/sin seqlen must be at least the seqlen of KV cache");
+  check_shape(*cosines, {positions, dim / 2}, "rotary_cos", "seqlen_ro, params.rotary_dim / 2");
+  check_contiguous(*cosines, "rotary_cos");
+  TORCH_CHECK(cosines->dtype() == q.dtype(), "rotary_cos must have the same dtype as query");
+  TORCH_CHECK(sines.has_value(), "If rotary cos is provided, rotary sin must also be provided");
+  check_device(*sines, "rotary_sin");
+  check_shape(*sines, {positions, dim / 2}, "rotary_sin", "seqlen_ro, params.rotary_dim / 2");
+  check_contiguous(*sines, "rotary_sin");
+  TORCH_CHECK(sines->dtype() == q.dtype(), "rotary_cos must have the same dtype as query");
+  return Rotary{static_cast<const uint16_t*>(cosines->data_ptr()), static_cast<const uint16_t*>(sines->data_ptr()), dim,
+                interleaved};
+}
+
+void check_new_keys(const Tensor& q, const MaybeTensor& k_, const MaybeTensor& v_, bool lengths_given, int64_t cache_keys,
+                    IntArrayRef sizes) {
+  TORCH_CHECK(v_.has_value(), "If key is supplied, value must also be passed in");
+  TORCH_CHECK(lengths_given, "If key is supplied, seqlens_k must also be passed in");
+  TORCH_CHECK(q.size(1) <= cache_keys, "If key is supplied, it must have seqlen <= the seqlen of the KV cache");
+  TORCH_CHECK(k_->dtype() == q.dtype(), "Key must have the same dtype as query");
+  TORCH_CHECK(v_->dtype() == q.dtype(), "Value must have the same dtype as query");
+  check_device(*k_, "k");
+  check_device(*v_, "v");
+  check_last_dimension(*k_, "Key tensor");
+  check_last_dimension(*v_, "Value tensor");
+  check_shape(*k_, sizes, "k", "batch_size, seqlen_knew, num_heads_k, head_size_og");
+  check_shape(*v_, sizes, "v", "batch_size, seqlen_knew, num_heads_k, head_size_og");
+}
+
+Tensors fwd_kvcache(Tensor& q, const Tensor& kcache, const Tensor& vcache, MaybeTensor& k_, MaybeTensor& v_,
+                    MaybeTensor& seqlens_k_, MaybeTensor& rotary_cos_, MaybeTensor& rotary_sin_,
+                    MaybeTensor& cache_batch_idx_, MaybeTensor& leftpad_k_, MaybeTensor& block_table_,
+                    MaybeTensor& alibi_slopes_, MaybeTensor& out_, float softmax_scale, bool is_causal, int window_left,
+                    int window_right, float softcap, bool is_rotary_interleaved, int num_splits) {
+  check_gpu(q);
+  check_dtypes(q, kcache, vcache);
+  check_devices(q, kcache, vcache, "kcache", "vcache");
+  check_inputs_contiguous(q, kcache, vcache);
+  const bool paged = block_table_.has_value();
+  const Tensor block_table = paged ? *block_table_ : Tensor();
+  if (paged) {
+    TORCH_CHECK(!cache_batch_idx_, "Paged KVcache does not support cache_batch_idx");
+    check_block_table(block_table);
+  }
+  const int64_t batch = q.size(0), rows = q.size(1), heads = q.size(2), head_dim = q.size(3), heads_k = kcache.size(2);
+  const int64_t page = paged ? kcache.size(1) : 1, keys = paged ? block_table.size(1) * page : kcache.size(1);
+  TORCH_CHECK(!paged || page % 256 == 0, "Paged KV cache block size must be divisible by 256");
+  check_forward_sizes(batch, head_dim, heads, heads_k, generation == kFlash25, /*pads=*/true);
+  if (rows == 1 && !alibi_slopes_) is_causal = false;
+  if (is_causal) window_right = 0;
+  if (window_left >= keys) window_left = -1;
+  if (window_right >= keys) window_right = -1;
+
+  check_shape(q, {batch, rows, heads, head_dim}, "q", "batch_size, seqlen_q, num_heads, head_size_og");
+  const std::vector<int64_t> cache_sizes = {kcache.size(0), paged ? page : keys, heads_k, head_dim};
+  const char* cache_words = paged ? "num_blocks, page_block_size, num_heads_k, head_size_og"
+                                  : "batch_size_c, seqlen_k, num_heads_k, head_size_og";
+  check_shape(kcache, cache_sizes, "kcache", cache_words);
+  check_shape(vcache, cache_sizes, "vcache", cache_words);
+  if (paged) check_shape(block_table, {batch, block_table.size(1)}, "block_table", "batch_size, max_num_blocks_per_seq");
+
+  const Tensor kcache_padded = padded(kcache), vcache_padded = padded(vcache);
+  Tensor q_padded = padded(q), out;
+  if (out_) {
+    out = *out_;
+    check_given_output(out, q);
+    check_shape(out, {batch, rows, heads, head_dim}, "out", "batch_size, seqlen_q, num_heads, head_size_og");
+    if (head_dim % 8 != 0) out = at::empty_like(q_padded);
+  } else {
+    out = at::empty_like(q_padded);
+  }
+  const Tensor lse = empty_floats({batch, heads, rows}, q);
+  Problem p = problem_of(q_padded, heads_k);
+  set_scoring(p, softmax_scale, softcap, window_left, window_right, keys, 0.f);
+
+  const int64_t new_keys = k_ ? k_->size(1) : 0;
+  if (k_) check_new_keys(q, k_, v_, seqlens_k_.has_value(), keys, {batch, new_keys, heads_k, head_dim});
+  if (seqlens_k_) {
+    check_int32(*seqlens_k_, "seqlens_k must have dtype int32");
+    check_device(*seqlens_k_, "seqlens_k");
+    check_contiguous(*seqlens_k_, "seqlens_k");
+    check_shape(*seqlens_k_, {batch}, "seqlens_k", "batch_size");
+  }
+  if (leftpad_k_) check_leftpad(*leftpad_k_, paged, batch);
+  const auto rotary = checked_rotary(q, p.head_dim, keys, k_.has_value(), rotary_cos_, rotary_sin_, is_rotary_interleaved);
+  if (cache_batch_idx_) {
+    check_device(*cache_batch_idx_, "cache_batch_idx");
+    check_contiguous(*cache_batch_idx_, "cache_batch_idx");
+    check_int32(*cache_batch_idx_, "cache_batch_idx must have dtype int32");
+  }
+  TORCH_CHECK(num_splits <= 128, "num_splits > 128 not supported");
+  set_alibi(p, alibi_slopes_, batch, heads);
+
+  const Tensor k_padded = k_ ? padded(*k_) : Tensor(), v_padded = k_ ? padded(*v_) : Tensor();
+  if (rotary) q_padded = q_padded.clone();
+  p.q = layout_of(q_padded);
+  p.k = layout_of(kcache_padded);
+  p.v = layout_of(vcache_padded);
+  p.out = layout_of(out);
+  p.lse = rows_layout(lse, /*packed=*/false);
+  p.page = page;
+  p.sequences = dense_sequences(batch, rows, keys);
+  for (Sequence& s : p.sequences) {
+    const int64_t b = s.index;
+    if (cache_batch_idx_) s.k_batch = numbers_of(*cache_batch_idx_)[b];
+    check_memory(paged || (s.k_batch >= 0 && s.k_batch < kcache.size(0)), "cache_batch_idx leaves the cache");
+    set_keys_of(s, seqlens_k_, leftpad_k_, block_table, page);
+    const int64_t cached = s.keys, pad = s.k_start;
+    s.keys += new_keys;
+    check_memory(s.k_start >= 0 && s.k_start + s.keys <= keys, "cache_seqlens, with what is appended, leaves the cache");
+    check_pages(s, page, kcache.size(0));
+    for (int64_t head = 0; k_ && head < heads_k; ++head)
+      for (int64_t i = 0; i < new_keys; ++i) {
+        uint16_t *to = key_row(p, p.k, s, cached + i, head), *from = layout_of(k_padded).at(b, i, head);
+        if (rotary) rotate(p, *rotary, cached + i + pad, to, from);
+        else std::copy(from, from + p.head_dim, to);
+        from = layout_of(v_padded).at(b, i, head);
+        std::copy(from, from + p.head_dim, key_row(p, p.v, s, cached + i, head));
+      }
+    // Without a causal or local mask all queries stand at the first new position.
+    const bool one_position = !p.scoring.causal && p.scoring.left < 0 && p.scoring.right < 0;
+    for (int64_t head = 0; rotary && head < heads; ++head)
+      for (int64_t i = 0; i < rows; ++i) {
+        const int64_t position = cached + pad + (one_position ? 0 : i);
+        check_memory(position < rotary_cos_->size(0), "rotary_cos is shorter than the positions of the queries");
+        rotate(p, *rotary, position, p.q.at(b, i, head), p.q.at(b, i, head));
+      }
+  }
+  run_forward(p);
+
+  const Tensor result = without_padding(out, head_dim);
+  if (head_dim % 8 != 0) {
+    if (out_) out_->copy_(result);
+    if (k_) {
+      kcache.copy_(without_padding(kcache_padded, head_dim));
+      vcache.copy_(without_padding(vcache_padded, head_dim));
+    }
+  }
+  return {result, lse};
+}
+
 // ---- signatures of flash-attn 2.5: no softcap, no leftpad_k ----------------------------------------------------------
 
 Tensors fwd_25(Tensor& q, const Tensor& k, const Tensor& v, MaybeTensor& out, MaybeTensor& alibi_slopes, float p_dropout,
@@ -1041,6 +1217,17 @@ Tensors varlen_bwd_25(const Tensor& dout, const Tensor& q, const Tensor& k, cons
                     deterministic, gen, rng_state);
 }
 
+Tensors fwd_kvcache_25(Tensor& q, const Tensor& kcache, const Tensor& vcache, MaybeTensor& k, MaybeTensor& v,
+                       MaybeTensor& seqlens_k, MaybeTensor& rotary_cos, MaybeTensor& rotary_sin,
+                       MaybeTensor& cache_batch_idx, MaybeTensor& block_table, MaybeTensor& alibi_slopes,
+                       MaybeTensor& out, float softmax_scale, bool is_causal, int window_left, int window_right,
+                       bool is_rotary_interleaved, int num_splits) {
+  MaybeTensor leftpad_k;
+  return fwd_kvcache(q, kcache, vcache, k, v, seqlens_k, rotary_cos, rotary_sin, cache_batch_idx, leftpad_k, block_table,
+                     alibi_slopes, out, softmax_scale, is_causal, window_left, window_right, 0.f, is_rotary_interleaved,
+                     num_splits);
+}
+
 }  // namespace
 
 PYBIND11_MODULE(flash_attn_2_cuda, m) {
@@ -1053,11 +1240,13 @@ PYBIND11_MODULE(flash_attn_2_cuda, m) {
     m.def("varlen_fwd", &varlen_fwd_25, "Forward pass (variable length)");
     m.def("bwd", &bwd_25, "Backward pass");
     m.def("varlen_bwd", &varlen_bwd_25, "Backward pass (variable length)");
+    m.def("fwd_kvcache", &fwd_kvcache_25, "Forward pass, with KV-cache");
   } else {
     m.def("fwd", &fwd, "Forward pass");
     m.def("varlen_fwd", &varlen_fwd, "Forward pass (variable length)");
     m.def("bwd", &bwd, "Backward pass");
     m.def("varlen_bwd", &varlen_bwd, "Backward pass (variable length)");
+    m.def("fwd_kvcache", &fwd_kvcache, "Forward pass, with KV-cache");
   }
   if (generation == kFlash27) py::module_::import("flash_attn_operators_on_cpu");
 }

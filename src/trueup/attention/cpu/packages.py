@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tarfile
 import tempfile
@@ -29,7 +30,9 @@ def flash_attn_on_cpu(source: Path, folder: Path, cache: Path | None = None) -> 
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copytree(package, folder / "flash_attn", dirs_exist_ok=True)
     for file in (extension, OPERATORS):
-        shutil.copy2(file, folder / file.name)
+        beside = folder / f".{file.name}.{os.getpid()}"
+        shutil.copy2(file, beside)
+        beside.replace(folder / file.name)  # never written over while a process has it loaded
     _describe(source, folder, extension.name)
     return folder
 
