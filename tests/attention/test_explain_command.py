@@ -92,6 +92,26 @@ def test_the_answer_is_written_beside_what_is_printed(capsys, tmp_path):
     assert json.loads(file.read_text())["takes"] == "sdpa-flash-cpu"
 
 
+def test_what_was_measured_here_ranks_before_what_is_assumed(capsys, tmp_path, monkeypatch):
+    from trueup.attention.bench.saved import key_of
+    from trueup.attention.here import here
+    from trueup.environment.host import Host
+    from trueup.environment.target import target_of
+
+    monkeypatch.chdir(tmp_path)
+    device = here(target_of(Host()), Host()).device
+    call = {"dtype": "bf16", "head_size": 16, "length": 8, "mask": "none", "grouped": False, "backward": False}
+    file = tmp_path / ".trueup" / "attention.json"
+    file.parent.mkdir()
+    order = ["sdpa-math", "sdpa-flash-cpu"]
+    file.write_text(json.dumps({"version": 1, "measured": {key_of(device, **call): {"order": order}}}))
+    found = answer(capsys, "--shape", "2,4,8,16", "--no-grad")
+    assert found["ranked_by"] == "measurement"
+    assert found["better"][0]["kernel"] == "sdpa-math"
+    assert found["better"][0]["changes"] == ["sdpa_kernel([SDPBackend.MATH]) around it"]
+    assert answer(capsys, "--shape", "2,4,8,64", "--no-grad")["ranked_by"] == "generation"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

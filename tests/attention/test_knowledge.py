@@ -1,6 +1,7 @@
 """What is known of the kernels: names, sources that stand where they are said to, and changes that help."""
 
 import re
+from dataclasses import replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,7 @@ from trueup.attention.kernels import DEVICE_KERNELS, kernel_of
 from trueup.attention.knowledge import KERNELS
 from trueup.attention.knowledge.hub import BUILDS
 from trueup.attention.order import BY_GENERATION, CPU, default_order, next_best
+from trueup.attention.predict import predict
 
 CONSTRAINTS = [(kernel.name, each) for kernel in KERNELS.values() for each in kernel.constraints]
 SOURCES = {each.source for _, each in CONSTRAINTS} | {
@@ -150,6 +152,50 @@ def test_the_default_order_is_of_the_generation():
     assert default_order(H100)[0] == "flash-attn-3"
     assert default_order(B200)[0] == "flash-attn-4"
     assert default_order(CPU_PLACE)[0] == "sdpa-flash-cpu"
+
+
+RTX_5090 = Place(device="cuda", capability=(12, 0), versions={"torch": (2, 9, 1), "cudnn": (9, 13, 0), "cuda": (13,)})
+GROUPED = {"query": (1, 28, 4000, 128), "key": (1, 4, 4000, 128), "value": (1, 4, 4000, 128), "requires_grad": False}
+MASKED = {**GROUPED, "dtype": "fp16", "mask": Mask(kind="float"), "enable_gqa": True}
+CUDNN_FIRST = replace(RTX_5090, order=("cudnn", "flash", "efficient", "math"))
+COMFY = "https://github.com/Comfy-Org/ComfyUI/pull/15135"
+REPORTS = {
+    "masked, grouped": (COMFY, on(RTX_5090, **MASKED), "sdpa-math"),
+    "masked, grouped, cuDNN first": (COMFY, on(CUDNN_FIRST, **MASKED), "sdpa-cudnn"),
+    "masked, grouped, cuDNN first, fp32": (COMFY, on(CUDNN_FIRST, **{**MASKED, "dtype": "fp32"}), "sdpa-math"),
+    "masked, grouped, cuDNN first, size 256": (
+        COMFY,
+        on(
+            CUDNN_FIRST,
+            **{**MASKED, "query": (1, 8, 4000, 256), "key": (1, 4, 4000, 256), "value": (1, 4, 4000, 256)},
+        ),
+        "sdpa-math",
+    ),
+    "masked, expanded": (
+        COMFY,
+        on(RTX_5090, **{**MASKED, "key": GROUPED["query"], "value": GROUPED["query"], "enable_gqa": False}),
+        "sdpa-mem-efficient",
+    ),
+    "size 320": (
+        "https://github.com/huggingface/transformers/issues/45636",
+        on(query=(1, 8, 512, 320), key=(1, 8, 512, 320), value=(1, 8, 512, 320)),
+        "sdpa-mem-efficient",
+    ),
+    "one head of keys, no flag": (
+        "https://github.com/pytorch/pytorch/pull/191085",
+        on(
+            Place(device="cuda", capability=(10, 0), versions={"torch": (2, 13), "cudnn": (9, 15, 1), "cuda": (13,)}),
+            query=(4, 32, 2048, 128), key=(4, 1, 2048, 128), value=(4, 1, 2048, 128),
+        ),
+        "sdpa-math",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("where", "call", "kernel"), REPORTS.values(), ids=list(REPORTS))
+def test_public_reports_from_gpus(where: str, call: Call, kernel: str):
+    """What others measured on GPUs that we have not."""
+    assert predict(call).kernel == kernel, where
 
 
 class TestNextBest:

@@ -10,7 +10,7 @@ from trueup.attention.constraints import Change, Obstacle
 from trueup.attention.entries import ENTRIES, Entry
 from trueup.attention.kernel import Kernel
 from trueup.attention.knowledge import KERNELS
-from trueup.attention.order import default_order, next_best
+from trueup.attention.order import next_best, ranking
 from trueup.attention.predict import Prediction, predict
 from trueup.attention.words import call_in_words, place_in_words
 from trueup.schema.attention import Better, Candidate, Fallback, KernelAnswer, Lack
@@ -26,7 +26,7 @@ def explain(
     """All about `call`. `gpu`: its name; `measured`: kernels from the fastest on, where somebody has measured."""
     entry = ENTRIES[call.entry]
     found = predict(call)
-    order = tuple(measured) if measured is not None else default_order(call.place)
+    order = ranking(call.place, measured)
     others = [name for name in order if name not in found.order]
     asked = _as_asked(call)
     candidates = [_candidate(KERNELS[name], found.given, behind=True) for name in found.order]
@@ -44,6 +44,7 @@ def explain(
         why=found.why,
         error=found.error,
         order=found.order,
+        ranked_by="generation" if measured is None else "measurement",
         candidates=tuple(candidates),
         better=tuple(_better(found, asked, order))[:MOST_BETTER],
         fallback=_fallback(entry, found, asked, order),

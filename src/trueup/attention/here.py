@@ -33,7 +33,9 @@ class Here:
 
     place: Place
     gpu: str = ""
-    """Name of the GPU; empty for a CPU."""
+    """Name of the GPU, as it was given or as its driver says; empty for a CPU."""
+    device: str = ""
+    """Name of the GPU or CPU that is attached, under which measurements of it are kept; empty for one named."""
     notes: tuple[str, ...] = ()
 
 
@@ -61,12 +63,13 @@ def here(target: Target, host: Host, *, gpu: str | None = None, torch: Version |
     if looking is not None:
         name, found = _attached(looking.found()[1])
     if found is None:
-        return Here(Place(versions=versions), notes=tuple(notes))
+        return Here(Place(versions=versions), device=_processor(host), notes=tuple(notes))
     if build is not None and build.cuda is None and torch is None:
         notes.append(f"a build with CUDA of torch {text(release(build.version))}; the one installed is {build.version}")
     cudnn = next((each.version for key, each in packages.items() if key.startswith("nvidia-cudnn-cu")), None)
     versions |= _libraries(versions["torch"], build.cuda if build else None, cudnn, notes)
-    return Here(Place(device="cuda", capability=found, versions=versions), name, tuple(notes))
+    place = Place(device="cuda", capability=found, versions=versions)
+    return Here(place, name, "" if looking is None else name, tuple(notes))
 
 
 def _attached(gpus: object) -> tuple[str, Version | None]:
@@ -75,6 +78,11 @@ def _attached(gpus: object) -> tuple[str, Version | None]:
         if gpu.compute_capability:
             return gpu.name, capability(gpu.compute_capability)
     return "", None
+
+
+def _processor(host: Host) -> str:
+    lines = (host.text("/proc/cpuinfo") or "").splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 
 def _libraries(torch: Version, cuda: str | None, cudnn: str | None, notes: list[str]) -> Mapping[str, Version]:

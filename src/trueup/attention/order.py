@@ -32,6 +32,11 @@ def default_order(place: Place) -> tuple[str, ...]:
     return next(order for least, order in BY_GENERATION if place.capability >= least)
 
 
+def ranking(place: Place, measured: Sequence[str] | None = None) -> tuple[str, ...]:
+    """What was measured, the fastest first, then the rest in the default order."""
+    return tuple(dict.fromkeys((*(measured or ()), *default_order(place))))
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A kernel instead of the one that was asked for, and why."""
@@ -52,14 +57,14 @@ def next_best(
     """The kernel that was asked for where it serves the call, else the best of those that do.
 
     `usable`: names of the kernels that the caller can call; None for all that the knowledge lets pass. `order`: as
-    measured, the best first; None for the default of the place. `requested`: name of a kernel; None for the first that
-    the call's entry would take. What is in no order comes last. The reason tells what the kernel asked for lacks.
+    measured, the best first; what is not in it follows in the default order. `requested`: name of a kernel; None for
+    the first that the call's entry would take. The reason tells what the kernel asked for lacks.
     """
     from trueup.attention.entries import ENTRIES
 
     if requested is None:
         requested = ENTRIES[call.entry].order(call)[0]
-    order = tuple(order) if order is not None else default_order(call.place)
+    order = ranking(call.place, order)
     names = tuple(KERNELS) if usable is None else tuple(usable)
     ranked = sorted(names, key=lambda name: order.index(name) if name in order else len(order))
     serving = [name for name in ranked if name not in KERNELS or not KERNELS[name].obstacles(call)]

@@ -264,6 +264,8 @@ def place(
 def answered(call: Call, found: Here) -> KernelAnswer:
     """The answer to the call."""
     from trueup import __version__
+    from trueup.attention.bench.saved import measured_order
     from trueup.attention.explaining import explain
 
-    return explain(call, gpu=found.gpu, notes=found.notes, version=__version__)
+    measured = measured_order(call, found.device) if found.device and call.rank == 4 else None
+    return explain(call, gpu=found.gpu, notes=found.notes, measured=measured, version=__version__)

@@ -28,7 +28,7 @@ def as_text(answer: KernelAnswer, *, width: int = 100, colour: bool = False) -> 
         labelled(page, label, text, MARGIN)
     _print_better(page, answer)
     _print_behind(page, answer)
-    _print_others(page, [each for each in answer.candidates if not each.behind])
+    _print_others(page, answer)
     if any(lack.evidence == "read" for each in answer.candidates for lack in each.lacks):
         page.blank()
         page.paragraph("unverified: read in that source, not run by the tests of trueup")
@@ -75,14 +75,18 @@ def _print_behind(page: Page, answer: KernelAnswer) -> None:
             _print_candidate(page, candidate)
 
 
-def _print_others(page: Page, candidates: list[Candidate]) -> None:
+RANKED = {"generation": "the best first by generation, not measured here", "measurement": "the fastest here first"}
+
+
+def _print_others(page: Page, answer: KernelAnswer) -> None:
     """Those of other functions: what serves and what does not in full, what is not there by name."""
+    candidates = [each for each in answer.candidates if not each.behind]
     elsewhere = [each for each in candidates if _lacks(each, *FROM_DEVICE)]
     missing = [each for each in candidates if each not in elsewhere and _lacks(each, "package")]
     there = [each for each in candidates if each not in elsewhere and each not in missing]
     if candidates:
         page.blank()
-        page.line(("Kernels behind other functions, the best first", "bold"))
+        page.line((f"Kernels behind other functions, {RANKED[answer.ranked_by]}", "bold"))
     for candidate in there:
         _print_candidate(page, candidate)
     for label, group in (("not installed", missing), ("other devices", elsewhere)):

@@ -78,6 +78,8 @@ class KernelAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The error that the call ends in; empty when it succeeds."""
     order: tuple[str, ...] = ()
     """Kernels behind the function, as they are asked."""
+    ranked_by: Literal["generation", "measurement"] = "generation"
+    """Why one kernel is called better than another: `trueup attention bench` has measured such calls here, or not."""
     candidates: tuple[Candidate, ...] = ()
     """Those behind the function first, then the others from the best on."""
     better: tuple[Better, ...] = ()
