@@ -19,6 +19,8 @@ from trueup.attention.knowledge.sources import (
 
 INSTALL = "pip install {}; `trueup doctor --for {}` names the wheel that fits"
 NO_TENSOR = "no mask tensor: causal, a window, or cu_seqlens for padding and documents"
+OLDEST_GPU = (8, 0)
+"""Ampere: no code is built for what is older."""
 TAKEN: tuple[MaskKind, ...] = ("none", "causal", "window", "padding", "document")
 """Kinds of mask that the interfaces have arguments for."""
 
@@ -112,7 +114,7 @@ FLASH_2 = Kernel(
             how=INSTALL.format("flash-attn --no-build-isolation", "flash-attn"),
         ),
         limits.device(flash_2(378), "cuda", raises=True),
-        limits.generations(flash_2(370), (8, 0), raises=True),
+        limits.generations(flash_2(370), OLDEST_GPU, raises=True),
         limits.dtypes(flash_2(373), "bf16", "fp16", raises=True),
         limits.last_stride(flash_2(380), of_mask=False, raises=True),
         Constraint(

@@ -36,12 +36,17 @@ def detect_log(log: Log) -> Sighting | None:
 
 
 def detect_in_environment(environment: Environment) -> Sighting | None:
-    old = gpus_with(environment, (0, 0), (8, 0))
+    if not environment.gpus:
+        return None
+    from trueup.attention.knowledge.flash_attn import OLDEST_GPU  # here: most environments never ask
+
+    old = gpus_with(environment, (0, 0), OLDEST_GPU)
     asked, installed = asks_for_flash(environment), version_of(environment, "flash-attn")
     if not old or (asked is None and (installed is None or installed.major < 2)):
         return None
     return Sighting(
-        message=f"{old[0].name} has compute capability {old[0].compute_capability}; FlashAttention 2 needs 8.0.",
+        message=f"{old[0].name} has compute capability {old[0].compute_capability}; FlashAttention 2 needs "
+        f"{'.'.join(map(str, OLDEST_GPU))}.",
         evidence=(
             *gpu_evidence(old),
             *((installed_as(environment.packages["flash-attn"]),) if installed else ()),
