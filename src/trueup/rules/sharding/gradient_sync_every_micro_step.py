@@ -16,15 +16,17 @@ def detect(record: Record) -> Sighting | None:
     reducing = sharding.reducing_backwards
     if reducing is None and (sharding.strategy or "").startswith(("FSDP2", "HSDP")) and sharding.units:
         reducing = scatters // sharding.units  # each unit reduces once in a backward that synchronises
-    if reducing is None or reducing < accumulation:
+    seen = min(accumulation, max((each.backwards for each in sharding.exchanges), default=accumulation))
+    if reducing is None or seen < 2 or reducing < seen:
         return None
     by_accelerate = () if applied(record, "Trainer") else applied(record, "Accelerator")
     configured = by_accelerate[0].detail.get("gradient_accumulation_steps") if by_accelerate else None
     steps = configured if isinstance(configured, int) else 1
+    passes = f"{reducing} of {accumulation} backward passes of one optimizer step"
+    if seen < accumulation:
+        passes = f"each of the first {seen} of {accumulation} backward passes of one optimizer step, all that were seen"
     return Sighting(
-        message=(
-            f"Gradients were reduced over ranks in {reducing} of {accumulation} backward passes of one optimizer step."
-        ),
+        message=f"Gradients were reduced over ranks in {passes}.",
         evidence=(
             Evidence(what="backward passes per optimizer step", value=accumulation),
             Evidence(what="of them with a gradient reduction", value=reducing),
