@@ -11,12 +11,12 @@ import pytest
 from trueup.attention.call import Call, Mask, Place
 from trueup.attention.constraints import Constraint, Source
 from trueup.attention.entries import ENTRIES
-from trueup.attention.explaining import way_to
 from trueup.attention.kernels import DEVICE_KERNELS, kernel_of
 from trueup.attention.knowledge import KERNELS
 from trueup.attention.knowledge.hub import BUILDS
 from trueup.attention.order import BY_GENERATION, CPU, default_order, next_best
 from trueup.attention.predict import predict
+from trueup.attention.ways import way_to
 
 CONSTRAINTS = [(kernel.name, each) for kernel in KERNELS.values() for each in kernel.constraints]
 SOURCES = {each.source for _, each in CONSTRAINTS} | {
@@ -218,6 +218,15 @@ class TestNextBest:
         choice = next_best(on(), ["eager", "sdpa-math"], requested="sdpa-flash")
         assert choice.actual == "sdpa-math"
         assert choice.reason.startswith("sdpa-flash is not there")
+
+    def test_what_changes_no_result_is_told_with_it(self):
+        grouped = on(mask=Mask(kind="all-ones"), key=(2, 8, 512, 128), value=(2, 8, 512, 128))
+        choice = next_best(grouped, ["sdpa-flash"], requested="flash-attn-4")
+        assert choice.actual == "sdpa-flash"
+        assert choice.changes == ("drop the all-ones mask", "pass enable_gqa=True")
+
+    def test_a_cast_is_not_made_in_silence(self):
+        assert next_best(on(dtype="fp32"), ["sdpa-flash", "sdpa-math"], requested="sdpa-flash").actual == "sdpa-math"
 
     def test_nothing_serves(self):
         choice = next_best(on(dtype="fp32"), ["sdpa-flash"], requested="flash-attn-2")

@@ -129,6 +129,24 @@ def agree(before: Prediction, after: Ran) -> None:
     assert (before.kernel, before.succeeds) == (after.kernel, after.error is None), f"{before.error} / {after.error}"
 
 
+@pytest.mark.parametrize("layout", ["strided", "jagged"])
+@pytest.mark.filterwarnings("ignore:.*nested tensors")
+def test_nested_tensors(layout: str):
+    import torch
+    from torch.nn.functional import scaled_dot_product_attention
+
+    def nested():
+        rows = [torch.randn(length, 4, 16) for length in (5, 7)]
+        if layout == "jagged":
+            return torch.nested.nested_tensor(rows, layout=torch.jagged).transpose(1, 2)
+        return torch.nested.nested_tensor([row.transpose(0, 1).contiguous() for row in rows])
+
+    before = predict(of(nested=True))
+    assert before.kernel == "sdpa-math"
+    inputs = nested(), nested(), nested()
+    agree(before, watched(lambda: scaled_dot_product_attention(*inputs)))
+
+
 @pytest.mark.parametrize(
     ("backends", "call", "kernel"),
     [

@@ -13,6 +13,7 @@ def cast(*dtypes: Dtype) -> Change:
     return Change(
         words=f"cast queries, keys and values to {dtypes[0]}",
         apply=lambda call: replace(call, dtype=dtypes[0], mask=replace(call.mask, dtype=None)),
+        exact=False,
     )
 
 
@@ -69,7 +70,7 @@ def pad_sizes(call: Call, multiple: int = 1) -> Change | None:
 
 
 def no_dropout(call: Call) -> Change:
-    return Change(words="dropout_p=0.0 in attention", apply=lambda call: replace(call, dropout=0.0))
+    return Change(words="dropout_p=0.0 in attention", apply=lambda call: replace(call, dropout=0.0), exact=False)
 
 
 def four_dimensions(call: Call) -> Change | None:
@@ -104,7 +105,7 @@ def switch_on(kernel: str, how: str) -> Change:
     def apply(call: Call) -> Call:
         return replace(call, place=replace(call.place, disabled=call.place.disabled - {kernel}))
 
-    return Change(words=how, apply=apply)
+    return Change(words=how, apply=apply, exact=False)
 
 
 def compile_it(call: Call) -> Change:

@@ -30,7 +30,9 @@ class Change:
     words: str
     """As an order: `expand the heads of keys and values to those of the queries`."""
     apply: Callable[[Call], Call]
-    """The call after it. What it changes besides is for the caller to judge; results stay those that were asked for."""
+    """The call after it."""
+    exact: bool = True
+    """Whether the same is computed, in the same precision, by what the caller has at hand."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

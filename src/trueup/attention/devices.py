@@ -23,7 +23,7 @@ def capability(name: str) -> Version | None:
     if code is not None:
         return int(code["major"]), int(code["minor"])
     spelled = re.sub(r"\b(RTX|GTX)(?=\d)", r"\1 ", name.upper()).replace("ADA GENERATION", "Ada Generation")
-    found = capability_of(spelled)
+    found = next(filter(None, (capability_of(prefix + spelled) for prefix in ("", "RTX ", "GTX "))), None)
     if found is None:
         raise UnknownGpu(f"no NVIDIA GPU called {name} is known; give {EXAMPLES}")
     major, _, minor = found.partition(".")

@@ -12,6 +12,7 @@ from trueup.attention.kernel import Kernel
 from trueup.attention.knowledge import KERNELS
 from trueup.attention.order import next_best, ranking
 from trueup.attention.predict import Prediction, predict
+from trueup.attention.ways import way_to
 from trueup.attention.words import call_in_words, place_in_words
 from trueup.schema.attention import Better, Candidate, Fallback, KernelAnswer, Lack
 
@@ -58,20 +59,6 @@ def _as_asked(call: Call) -> Call:
     if call.entry.startswith(MODELS) and call.mask.kind == "none":
         return replace(call, mask=Mask(kind="causal"))
     return call
-
-
-def way_to(kernel: Kernel, call: Call) -> tuple[Change, ...] | None:
-    """The changes that make a kernel serve a call, in their order; () when it does, None when none help."""
-    made: list[Change] = []
-    obstacles = kernel.obstacles(call)
-    while obstacles:
-        change = next((each for each in (found.constraint.change(call) for found in obstacles) if each), None)
-        if change is None or any(change.words == earlier.words for earlier in made):
-            return None
-        made.append(change)
-        call = change.apply(call)
-        obstacles = kernel.obstacles(call)
-    return tuple(made)
 
 
 def _candidate(kernel: Kernel, call: Call, *, behind: bool) -> Candidate:
@@ -159,6 +146,5 @@ def _fallback(entry: Entry, found: Prediction, asked: Call, order: Sequence[str]
     """For an entry with one kernel that cannot serve."""
     if found.succeeds or len(found.order) > 1:
         return None
-    usable = [name for name in KERNELS if not KERNELS[name].obstacles(asked)]
-    choice = next_best(asked, usable, order, requested=found.order[0])
-    return Fallback(requested=choice.requested, actual=choice.actual, reason=choice.reason)
+    choice = next_best(asked, None, order, requested=found.order[0])
+    return Fallback(requested=choice.requested, actual=choice.actual, reason=choice.reason, changes=choice.changes)

@@ -62,10 +62,14 @@ def package(source: Source, name: str, least: Version = (), how: str = "") -> Co
         needs=needs,
         holds=lambda call: call.place.has(name, least),
         given=given,
-        change=lambda call: Change(words=how, apply=lambda call: with_package(call, name, least)) if how else None,
+        change=lambda call: _installed(how, name, least) if how else None,
         source=source,
         raises=True,
     )
+
+
+def _installed(how: str, name: str, least: Version) -> Change:
+    return Change(words=how, apply=lambda call: with_package(call, name, least), exact=False)
 
 
 def four_dimensions(source: Source, raises: bool = False) -> Constraint:

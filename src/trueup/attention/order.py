@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from trueup.attention.call import Call, Place
 from trueup.attention.knowledge import KERNELS
+from trueup.attention.ways import exact_way_to
 
 XFORMERS = ("xformers-flash3", "xformers-flash")
 TORCH_FLASH = ("sdpa-flash", "varlen-attn")
 FLASH_2 = ("flash-attn-2", "kernels-community/flash-attn2")
 FLASH_3 = ("flash-attn-3", "kernels-community/flash-attn3", "kernels-community/vllm-flash-attn3")
 FLASH_4 = ("flash-attn-4", "kernels-community/flash-attn4")
-REST = ("flex", "sdpa-mem-efficient", "xformers-cutlass", "sdpa-math", "eager", "flex-eager")
+REST = ("sdpa-mem-efficient", "xformers-cutlass", "flex", "sdpa-math", "eager", "flex-eager")
 
 CPU = ("sdpa-flash-cpu", "flex", "sdpa-math", "eager", "flex-eager")
 BY_GENERATION = (
@@ -45,6 +46,8 @@ class Choice:
     actual: str | None
     """None when nothing serves the call."""
     reason: str
+    changes: tuple[str, ...] = ()
+    """What the caller has to do to the call for it, in words; results stay the same."""
 
 
 def next_best(
@@ -56,6 +59,9 @@ def next_best(
 ) -> Choice:
     """The kernel that was asked for where it serves the call, else the best of those that do.
 
+    A kernel serves where changes help that leave what is computed as it is: a mask dropped that hides nothing, heads
+    repeated, sizes padded. Casts, another dropout and installations are not among them.
+
     `usable`: names of the kernels that the caller can call; None for all that the knowledge lets pass. `order`: as
     measured, the best first; what is not in it follows in the default order. `requested`: name of a kernel; None for
     the first that the call's entry would take. The reason tells what the kernel asked for lacks.
@@ -64,21 +70,26 @@ def next_best(
 
     if requested is None:
         requested = ENTRIES[call.entry].order(call)[0]
-    order = ranking(call.place, order)
+    ranked = ranking(call.place, order)
     names = tuple(KERNELS) if usable is None else tuple(usable)
-    ranked = sorted(names, key=lambda name: order.index(name) if name in order else len(order))
-    serving = [name for name in ranked if name not in KERNELS or not KERNELS[name].obstacles(call)]
-    if requested in serving:
-        return Choice(requested, requested, "it serves the call")
-    lacks = _lacks(requested, call, names)
-    if not serving:
-        return Choice(requested, None, f"{lacks}; no other kernel serves the call")
-    return Choice(requested, serving[0], f"{lacks}; {serving[0]} is the next in the order")
+    for name in (requested, *sorted(names, key=lambda name: ranked.index(name) if name in ranked else len(ranked))):
+        way = exact_way_to(KERNELS[name], call) if name in KERNELS else ()
+        if way is None or name not in names:
+            continue
+        changes = tuple(change.words for change in way)
+        if name == requested:
+            return Choice(requested, requested, "it serves the call", changes)
+        return Choice(requested, name, f"{_lacks(requested, call, names)}; {name} is the next in the order", changes)
+    return Choice(requested, None, f"{_lacks(requested, call, names)}; no other kernel serves the call")
 
 
 def _lacks(requested: str, call: Call, usable: Collection[str]) -> str:
-    found = KERNELS[requested].obstacles(call) if requested in KERNELS else ()
-    if found:
-        first = found[0]
-        return f"{requested} needs {first.constraint.about}: {first.constraint.needs}; given {first.given}"
-    return f"{requested} is not there" if requested not in usable else f"{requested} cannot serve the call"
+    """The first thing that no exact change helps against."""
+    if requested not in usable:
+        return f"{requested} is not there"
+    for obstacle in KERNELS[requested].obstacles(call) if requested in KERNELS else ():
+        change = obstacle.constraint.change(call)
+        if change is None or not change.exact:
+            constraint = obstacle.constraint
+            return f"{requested} needs {constraint.about}: {constraint.needs}; given {obstacle.given}"
+    return f"{requested} cannot serve the call"

@@ -57,6 +57,8 @@ class Fallback(msgspec.Struct, frozen=True, kw_only=True):
     requested: str
     actual: str | None
     reason: str
+    changes: tuple[str, ...] = ()
+    """What `actual` needs, which changes no result."""
 
 
 class KernelAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,6 +42,7 @@ def _upgrade(since: tuple[int, ...], words: str) -> Change:
     return Change(
         words=f"pip install -U 'flash-attn>={release}': {words}",
         apply=lambda call: limits.with_package(call, "flash-attn", since),
+        exact=False,
     )
 
 
