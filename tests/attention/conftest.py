@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
 import subprocess
 import sys
@@ -49,6 +50,7 @@ def flash_attn_checks(pytestconfig) -> Callable[[str], str]:
     store = pytestconfig.rootpath / ".pytest_cache" / "d" / "attention"
     store.mkdir(parents=True, exist_ok=True)
 
+    @functools.cache
     def source(version: str) -> str:
         with (store / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
