@@ -20,6 +20,8 @@ def of(record: Record) -> Iterator[tuple[str, str]]:
         yield "sampled", sampled_in_words(record)
     if record.actual.attention.leakage is not None:
         yield "packing", leakage_in_words(record.actual.attention.leakage)
+    for each in record.actual.attention.fallbacks:
+        yield "fallback", f"{each.actual} in place of {each.requested}: {each.reason}"
     if record.actual.compile.seconds:
         yield "compile", f"{seconds(record.actual.compile.seconds)} spent compiling"
     if record.actual.memory.peak_bytes is not None:

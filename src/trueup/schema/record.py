@@ -195,6 +195,17 @@ class Leakage(msgspec.Struct, frozen=True, kw_only=True):
     """Ranks that told a result of this kind."""
 
 
+class Fallback(msgspec.Struct, frozen=True, kw_only=True):
+    """A kernel that ran in place of the one that was asked for, by a rule."""
+
+    requested: str
+    actual: str
+    reason: str
+    model: str | None = None
+    """Its class."""
+    ranks: tuple[int, ...] = ()
+
+
 class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """Calls in the forward passes of training: neither evaluations nor what a checkpoint runs again is counted."""
 
@@ -224,6 +235,7 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """What scaled_dot_product_attention was given: `masked`, `no mask causal dropout`, ... → calls."""
     leakage: Leakage | None = None
     """Of `--probe packing`: the rank with the largest change; None when the probe was not asked for."""
+    fallbacks: tuple[Fallback, ...] = ()
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):

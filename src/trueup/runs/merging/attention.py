@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from trueup.runs.merging.fallbacks import merged_fallbacks
 from trueup.runs.merging.job import Job
 from trueup.runs.merging.kernels import added_kernels
 from trueup.runs.merging.leakage import merged_leakage
@@ -43,6 +44,7 @@ def merged_attention(job: Job) -> Attention:
             if (calls := sum(whole(each.get(field)) or 0 for each in padded))
         },
         leakage=merged_leakage(job),
+        fallbacks=merged_fallbacks(job),
     )
 
 

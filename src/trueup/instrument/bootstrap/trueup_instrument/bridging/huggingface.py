@@ -6,7 +6,7 @@ real, is asked outside of compiled code (`rows.py`), or answered by shapes alone
 
 from __future__ import annotations
 
-from trueup_instrument.bridging.padding import over_padding
+from trueup_instrument.bridging.padding import over_padding, permuted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def without_questions(
 
     `tell(what)` is called while a graph is made with what is done another way.
     """
-    is_compiling = torch.compiler.is_compiling
+    is_compiling, permute = torch.compiler.is_compiling, permuted(torch)
 
     def _flash_attention_forward(
         query_states: Any,
@@ -42,6 +42,7 @@ def without_questions(
                 tell("padding sorted behind the tokens")
                 return over_padding(
                     torch,
+                    permute,
                     original,
                     states,
                     attention_mask,
@@ -49,9 +50,9 @@ def without_questions(
                     is_causal=is_causal,
                     **options,
                 )
-            starts: Any = options.get("cu_seq_lens_q")
-            if starts is not None and options.get("cu_seq_lens_k") is starts:
-                options["cu_seq_lens_k"] = starts.view_as(starts)  # see `repeated.py`
+            starts = options.get("cu_seq_lens_q")
+            if starts is not None and options["cu_seq_lens_k"] is starts:
+                options["cu_seq_lens_k"] = options["cu_seq_lens_q"].view(-1)  # see `repeated.py`
         return original(*states, attention_mask, query_length=query_length, is_causal=is_causal, **options)
 
     return _flash_attention_forward

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trueup_instrument.bridging import flash_attention_2
+from trueup_instrument.bridging import flash_attention_2, flash_attention_3, flash_attention_4, xformers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 LIBRARIES: dict[str, Install] = {
     flash_attention_2.MODULE: flash_attention_2.install,
+    flash_attention_3.MODULE: flash_attention_3.install,
+    flash_attention_4.MODULE: flash_attention_4.install,
+    xformers.MODULE: xformers.install,
 }
 
 

@@ -7,8 +7,6 @@ side or with holes.
 
 from __future__ import annotations
 
-from functools import cache
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,9 +16,9 @@ if TYPE_CHECKING:
 class SortedTokens:
     """The tokens of a batch of rows, sorted."""
 
-    def __init__(self, torch: Any, mask: Any) -> None:
-        """`mask`: (rows, length), true or 1 where a token is real."""
-        self._torch, self.shape = torch, tuple(mask.shape)
+    def __init__(self, torch: Any, permute: Any, mask: Any) -> None:
+        """`mask`: (rows, length), true or 1 where a token is real. `permute`: of `permuted`."""
+        self._torch, self._permute, self.shape = torch, permute, mask.shape
         self._real = mask.reshape(-1) != 0
         count = self._real.cumsum(0)
         padding = (~self._real).cumsum(0)
@@ -36,16 +34,15 @@ class SortedTokens:
 
     def sorted(self, states: Any) -> Any:
         """(rows, length, heads, size) → (1, tokens, heads, size). Padding has no value and no gradient."""
-        moved = permuted(self._torch).apply(states.flatten(0, 1), self._order, self._place)
+        moved = self._permute.apply(states.flatten(0, 1), self._order, self._place)
         return self._torch.where(self._kept[:, None, None], moved, 0).unsqueeze(0)
 
     def restored(self, states: Any) -> Any:
         """The inverse of `sorted`: zeros at padding, as transformers pads."""
         kept = self._torch.where(self._kept[:, None, None], states[0], 0)
-        return permuted(self._torch).apply(kept, self._place, self._order).unflatten(0, self.shape)
+        return self._permute.apply(kept, self._place, self._order).unflatten(0, self.shape)
 
 
-@cache
 def permuted(torch: Any) -> Any:
     """An autograd.Function: rows of `states` in another order. Its gradient is the inverse order, not a sum of rows."""
 
@@ -64,10 +61,15 @@ def permuted(torch: Any) -> Any:
 
 
 def over_padding(
-    torch: Any, attention: Callable[..., Any], states: tuple[Any, Any, Any], mask: Any, **options: Any
+    torch: Any,
+    permute: Any,
+    attention: Callable[..., Any],
+    states: tuple[Any, Any, Any],
+    mask: Any,
+    **options: Any,
 ) -> Any:
     """Attention of transformers over rows with padding: query, key and value are (rows, length, heads, size)."""
-    rows = SortedTokens(torch, mask)
+    rows = SortedTokens(torch, permute, mask)
     length = mask.shape[1]
     window = options.get("sliding_window")
     if window is not None and length <= window:
