@@ -91,6 +91,7 @@ ODD = (
     on(OLD, dropout=0.1, dtype="fp64"),
     on(AGED, query=(2, 32, 0, 128), key=(2, 3, 1, 64), value=(1, 5, 2, 33), contiguous=False),
     on(SMALL, query=(0, 8, 4, 224), key=(0, 8, 1, 224), value=(0, 8, 1, 224), dropout=0.1, softcap=True, alibi=True),
+    on(CPU_PLACE, softcap=True, sinks=True, alibi=True),
     on(SMALL, mask=Mask(kind="window", window=3)),
     on(B200, query=(2, 4, 8, 256), key=(2, 4, 8, 256), value=(2, 4, 8, 256), softcap=True, sinks=True),
     on(B200, query=(2, 4, 8, 200), key=(2, 4, 8, 200), value=(2, 4, 8, 200)),
@@ -224,6 +225,10 @@ class TestNextBest:
         choice = next_best(grouped, ["sdpa-flash"], requested="flash-attn-4")
         assert choice.actual == "sdpa-flash"
         assert choice.changes == ("drop the all-ones mask", "pass enable_gqa=True")
+
+    def test_softcap_is_not_lost(self):
+        choice = next_best(on(softcap=True), ["sdpa-flash", "sdpa-math", "eager"], requested="varlen-attn")
+        assert choice.actual == "eager"
 
     def test_a_cast_is_not_made_in_silence(self):
         assert next_best(on(dtype="fp32"), ["sdpa-flash", "sdpa-math"], requested="sdpa-flash").actual == "sdpa-math"

@@ -113,24 +113,6 @@ SDPA_REFUSES = (
         source=page("https://github.com/pytorch/pytorch (check_attn_mask_shape)", "torch 2.13", "run"),
         raises=True,
     ),
-    *(
-        Constraint(
-            about=words,
-            needs="none: there is no argument for it",
-            holds=lambda call, name=name: not getattr(call, name),  # type: ignore[misc]
-            given=lambda call, words=words: words,  # type: ignore[misc]
-            source=page(
-                "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
-                "torch 2.13",
-            ),
-            raises=True,
-        )
-        for name, words in (
-            ("softcap", "softcap"),
-            ("sinks", "attention sinks"),
-            ("alibi", "alibi beside a mask"),
-        )
-    ),
 )
 
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from trueup.attention import changes, limits
 from trueup.attention.call import Call, Version
 from trueup.attention.constraints import Change, Constraint, Source
+from trueup.attention.knowledge.sources import page
 
+FUNCTION = page(
+    "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html", "torch 2.13"
+)
+NO_ARGUMENT = (
+    limits.without(FUNCTION, "softcap", "softcap"),
+    limits.without(FUNCTION, "sinks", "attention sinks"),
+    limits.without(FUNCTION, "alibi", "alibi, but as a float mask"),
+)
+"""What the function cannot be asked for, whatever the kernel."""
 SWITCHES = {
     "flash": "torch.backends.cuda.enable_flash_sdp(True)",
     "efficient": "torch.backends.cuda.enable_mem_efficient_sdp(True)",

@@ -31,6 +31,7 @@ FLASH = Kernel(
         sdpa.lengths(header_run("check_nonzero_sequence_lengths_dense", 496)),
         limits.last_stride(header_run("check_last_dim_stride_equals_1_dense", 512), of_mask=False),
         limits.dtypes(cpu("use_flash_attention_cpp"), "fp32", "fp64", "bf16", "fp16"),
+        *sdpa.NO_ARGUMENT,
     ),
     compiled=(Compiled(in_graph="operator", source=page("https://github.com/pytorch/pytorch", "torch 2.13", "run")),),
 )
@@ -122,6 +123,7 @@ MATH = Kernel(
             source=_run("_scaled_dot_product_attention_math"),
             raises=True,
         ),
+        *sdpa.NO_ARGUMENT,
     ),
     compiled=(
         Compiled(

@@ -79,6 +79,7 @@ FLASH = Kernel(
         limits.last_stride(
             header("check_last_dim_stride_equals_1_dense", 512), of_mask=True, size_of_one=True
         ),
+        *sdpa.NO_ARGUMENT,
     ),
     compiled=BUILT_IN,
 )  # fmt: skip
@@ -141,6 +142,7 @@ EFFICIENT = Kernel(
             given=lambda call: "nested tensors",
             source=header("check_requires_grad_and_nested", 249),
         ),
+        *sdpa.NO_ARGUMENT,
     ),
     compiled=BUILT_IN,
 )
@@ -242,6 +244,7 @@ CUDNN = Kernel(
             given=limits.sizes,
             source=cuda("check_cudnn_d256_bprop_head_dim"),
         ),
+        *sdpa.NO_ARGUMENT,
     ),
     compiled=BUILT_IN,
 )  # fmt: skip
