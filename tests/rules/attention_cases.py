@@ -26,6 +26,21 @@ def checkpointing(**changes):
 
 OLD = {"environment": {"packages": {"transformers": "4.50.1"}}}
 
+
+def measured(verdict, change=None, **changes):
+    """What `--probe packing` found."""
+    found = {
+        "change": change,
+        "scale": 2.0,
+        "noise": 0.0,
+        "source": 1,
+        "target": 2,
+        "row": 1,
+        "seen_in": "position_ids",
+    }
+    return {"verdict": verdict, **found, **changes}
+
+
 CASES = [
     positive(
         "attention/eager-implementation-requested",
@@ -215,6 +230,54 @@ CASES = [
         "attention/packing-leak-mask-or-cache-present",
         "neither mask nor cache: transformers builds the block mask",
         attention(kernel("sdpa-flash-cpu"), packed=True, masks={"none": 3}),
+    ),
+    positive(
+        "attention/packing-leak-mask-or-cache-present",
+        "a leak that was measured, and the cache that explains it",
+        attention(kernel("sdpa-flash-cpu"), packed=True, masks={"none": 3}, cache=True, leakage=measured("leak", 0.4)),
+        severity="error",
+        confidence="established",
+        also=("error attention/packing-without-varlen-attention",),
+    ),
+    negative(
+        "attention/packing-leak-mask-or-cache-present",
+        "a cache, and a measured 0.0",
+        attention(kernel("sdpa-flash-cpu"), packed=True, masks={"none": 3}, cache=True, leakage=measured("none", 0.0)),
+    ),
+    negative(
+        "attention/packing-leak-mask-or-cache-present",
+        "no more than rounding",
+        attention(kernel("sdpa-math"), packed=True, masks={"none": 3}, cache=True, leakage=measured("rounding", 1e-6)),
+    ),
+    positive(
+        "attention/packing-leak-mask-or-cache-present",
+        "a probe that could not be made takes nothing back",
+        attention(kernel("sdpa-math"), packed=True, masks={"none": 3}, cache=True, leakage=measured("not probed")),
+        severity="error",
+        confidence="likely",
+    ),
+    positive(
+        "attention/packing-without-varlen-attention",
+        "a leak that was measured, whatever the cause",
+        attention(kernel("flash-attn-2-varlen"), boundaries=True, leakage=measured("leak", 0.4, other_rows=0.0)),
+        severity="error",
+        confidence="established",
+    ),
+    negative(
+        "attention/packing-without-varlen-attention",
+        "other rows move as well: batch statistics, not attention",
+        attention(kernel("sdpa-flash-cpu"), sdpa_calls={"masked": 12}, leakage=measured("leak", 0.4, other_rows=0.3)),
+    ),
+    negative(
+        "attention/packing-without-varlen-attention",
+        "no mask in the call, and a measured 0.0",
+        attention(
+            kernel("sdpa-flash-cpu"),
+            packed=True,
+            masks={},
+            sdpa_calls={"no mask causal": 12},
+            leakage=measured("none", 0.0),
+        ),
     ),
     positive(
         "attention/packing-without-varlen-attention",

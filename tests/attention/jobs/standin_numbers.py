@@ -4,6 +4,7 @@
 """
 
 import flash_attn
+import flash_attn_2_cuda
 import torch
 from flash_attn.flash_attn_interface import _flash_attn_varlen_forward
 from standin_reference import attention
@@ -68,12 +69,12 @@ def dense() -> None:
         for name, call in CALLS.items():
             if "softcap" in call and not NEW:
                 continue
-            dtype = torch.float16 if len(name) % 2 else torch.bfloat16
+            dtype = torch.float16 if shape_name in ("square", "more queries, mqa") else torch.bfloat16
             leaves = inputs(dtype, (2, rows, heads, dim), (2, keys, heads_k, dim), (2, keys, heads_k, dim))
             ours, theirs = arguments(call, 2, heads)
             out, lse, _ = flash_attn.flash_attn_func(*leaves, **ours)
             exact, exact_lse = attention(*leaves, **theirs)
-            found[f"dense {shape_name}: {name}"] = compared(out, exact, leaves, lse, exact_lse)
+            found[f"{str(dtype)[6:]} {shape_name}: {name}"] = compared(out, exact, leaves, lse, exact_lse)
 
 
 CU_Q = [0, 5, 5, 60, 100]
@@ -211,9 +212,27 @@ def cache(interleaved: bool | None) -> dict[str, float]:
     }
 
 
+def beside_the_tensors() -> None:
+    """What max_seqlen leaves out, and lengths that lead out of a tensor."""
+    q, k, v = (torch.randn(300, 2, 64, dtype=torch.bfloat16) for _ in range(3))
+    cu, out = torch.tensor([0, 300], dtype=torch.int32), torch.full_like(q, 7.0)
+    optional = [None] * (4 if NEW else 3)
+    more = [0.0] if NEW else []
+    arguments = [100, 300, 0.0, 0.125, False, False, -1, -1, *more, False, None]
+    flash_attn_2_cuda.varlen_fwd(q, k, v, out, cu, cu, *optional, *arguments)
+    written = (out != 7.0).all(-1).all(-1)
+    found["rows that max_seqlen_q leaves out"] = {"first": int(written.sum()), "last": int(written.nonzero().max()) + 1}
+    try:
+        flash_attn.flash_attn_varlen_func(q, k, v, cu * 2, cu, 600, 300)
+        words = ""
+    except RuntimeError as error:
+        words = str(error).splitlines()[0]
+    found["cu_seqlens out of q"] = {"words": words}
+
+
 def observed() -> dict[str, dict]:
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    for part in (dense, packed, packed_inputs, dropout, keys_of_a_cache):
+    for part in (dense, packed, packed_inputs, dropout, keys_of_a_cache, beside_the_tensors):
         part()
     return found

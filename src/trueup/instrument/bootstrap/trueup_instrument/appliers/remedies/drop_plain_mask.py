@@ -1,6 +1,7 @@
 """A mask that masks nothing is left out, and one that is just causal becomes `is_causal=True`.
 
-A mask is looked at once, not once for each layer. Masks of graphs have no values while they are traced and stay.
+A mask is looked at once, not once for each layer. Masks of graphs have no values while they are traced and stay, but
+for those of a model of transformers whose blocks are compiled: its masks are made outside of them.
 """
 
 from __future__ import annotations
@@ -9,19 +10,50 @@ import sys
 import weakref
 
 from trueup_instrument.appliers.attention_calls import change_attention, tells
+from trueup_instrument.appliers.replacing import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
     from typing import Any
 
     from trueup_instrument.appliers.switch import Switch
 
 PLAIN, CAUSAL, REAL = "all ones", "causal", "real"
+HIDDEN = -9e8
+"""A score this low is no weight at all beside one that is not hidden; programs write -1e9."""
 
 
 def attach(switch: Switch) -> None:
     change_attention(switch, lambda original, torch: _without_plain(switch, original, torch))
+    switch.after("transformers.masking_utils", lambda module: _of_models(switch, module))
+
+
+def _of_models(switch: Switch, module: ModuleType) -> None:
+    """The function that makes the masks of decoders: it hands on a mask of four dimensions that it is given.
+
+    For SDPA it makes none itself where there is nothing but causality to hide, and its models then ask for that.
+    """
+    masks = Masks()
+    kind_of = switch.guarded(masks.kind)
+    tell = tells(switch, "causal mask replaced by is_causal=True")
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def create(*args: Any, **kwargs: Any) -> Any:
+            mask = original(*args, **kwargs)
+            config = args[0] if args else kwargs.get("config")
+            torch = sys.modules["torch"]
+            if not isinstance(mask, torch.Tensor) or torch.compiler.is_compiling():
+                return mask
+            if getattr(config, "_attn_implementation", None) == "sdpa" and kind_of(mask, mask, mask) == CAUSAL:
+                tell()
+                return None
+            return mask
+
+        return create
+
+    replace(module, "create_causal_mask", make)
 
 
 def _without_plain(switch: Switch, original: Callable[..., Any], torch: Any) -> Callable[..., Any]:
@@ -83,4 +115,5 @@ def _kind(mask: Any, rows: int, columns: int) -> str:
             return REAL
         if mask.dtype == torch.bool:
             return CAUSAL
-        return CAUSAL if bool((mask.masked_select(above) <= torch.finfo(mask.dtype).min / 2).all()) else REAL
+        hiding = max(torch.finfo(mask.dtype).min / 2, HIDDEN)
+        return CAUSAL if bool((mask.masked_select(above) <= hiding).all()) else REAL
