@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.network, pytest.mark.timeout(900)]
 JOBS = Path(__file__).with_name("jobs")
 OPAQUE, OPERATORS = ("2.5.9.post1", "2.6.3"), ("2.7.4.post1", "2.8.3")
 VERSIONS = (*OPAQUE, *OPERATORS)
-BF16 = 1e-2
-"""Of the largest value: rounding to bf16 of the result and of what the backward takes from the forward."""
+FP16, BF16 = 1.5e-3, 1e-2
+"""Of the largest value: rounding of the result and of what the backward takes from the forward."""
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +49,19 @@ def run_job(packages: Path, job: str, *arguments: str) -> str:
 def test_results_and_gradients_are_those_of_float64(observed, version):
     numbers = dict(observed(version, "numbers"))
     rate, repeats = numbers.pop("dropout rate"), numbers.pop("dropout repeats")
+    left_out, outside = numbers.pop("rows that max_seqlen_q leaves out"), numbers.pop("cu_seqlens out of q")
     softcap = [case for case in numbers if "softcap" in case]
     assert len(numbers) >= 48
     assert bool(softcap) == (version not in ("2.5.9.post1",))
     for case, errors in numbers.items():
-        assert max(errors.values()) < BF16, (case, errors)
+        assert max(errors.values()) < (FP16 if case.startswith("float16") else BF16), (case, errors)
         assert errors.get("lse", 0) < 1e-5, (case, errors)
     # 1 in 256 steps: of 0.7, floor(0.7 * 255) + 1 values of a byte are kept
     assert rate["kept"] == pytest.approx(179 / 256, abs=0.01)
     assert repeats == {"same": True, "again": False}
+    # 2.5 writes logsumexps into max_seqlen_q places: what is behind 100 rows has none
+    assert left_out == dict.fromkeys(("first", "last"), 100 if version == "2.5.9.post1" else 128)
+    assert outside["words"].startswith("CUDA error: an illegal memory access was encountered")
 
 
 def checks(version: str, source: str) -> dict[str, list[str]]:
@@ -168,6 +172,22 @@ def test_only_allocations_are_seen_of_the_computation(flash_attn_packages):
     assert not [name for name in found["profiled"] if not name.startswith(allocations)]
     assert not [name for name in found["dispatched"] if not name.startswith(allocations)]
     assert found["equal under autocast"]
+
+
+def test_processes_that_want_a_build_at_once_make_one(tmp_path):
+    compiler, built = tmp_path / "g++", tmp_path / "built"
+    compiler.write_text(
+        f'#!/bin/sh\necho build >> {built}\nsleep 1\nwhile [ "$1" != -o ]; do shift; done\ntouch "$2"\n'
+    )
+    compiler.chmod(0o755)
+    code = "import sys, pathlib; from trueup.attention.cpu.building import built_extension as built; "
+    line = [sys.executable, "-c", code + "print(built(pathlib.Path(sys.argv[1])))", str(tmp_path / "builds")]
+    environment = {**os.environ, "CXX": str(compiler)}
+    running = [subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    places = {process.communicate(timeout=300)[0] for process in running}
+    assert len(places) == 1
+    assert Path(places.pop().strip()).exists()
+    assert built.read_text() == "build\n"
 
 
 def test_a_missing_compiler_is_said(tmp_path, monkeypatch):

@@ -54,7 +54,8 @@ def _key() -> str:
         torch_version = metadata.version("torch")
     except metadata.PackageNotFoundError:
         raise CannotBuild("the attention stand-in is built against torch, which is not installed here") from None
-    parts = [torch_version, str(sys.implementation.cache_tag), platform.machine(), SOURCE.read_text(encoding="utf-8")]
+    texts = [file.read_text(encoding="utf-8") for file in (SOURCE, Path(__file__))]
+    parts = [torch_version, str(sys.implementation.cache_tag), platform.machine(), *texts]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -74,7 +75,8 @@ def _build(extension: Path) -> None:
         raise CannotBuild(f"the attention stand-in needs Python's headers: no Python.h in {python_headers}")
     with tempfile.TemporaryDirectory(dir=extension.parent) as work:
         made = Path(work) / extension.name
-        command = [*compiler.split(), *_options(python_headers), str(SOURCE), "-o", str(made), *_libraries()]
+        options = [*_options(python_headers), *_threads(compiler)]
+        command = [*compiler.split(), *options, str(SOURCE), "-o", str(made), *_libraries()]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise CannotBuild(f"the attention stand-in did not compile\n$ {' '.join(command)}\n{done.stderr[-4000:]}")
@@ -92,19 +94,21 @@ def _options(python_headers: Path) -> list[str]:
     headers = _torch_folder() / "include"
     if not headers.is_dir():
         raise CannotBuild(f"the attention stand-in needs torch's headers: no folder {headers}")
-    # The smallest headers that hold what is used, and few optimisations: a build takes seconds, matrix products are
-    # torch's. The standard is that of torch's own headers.
     return [
-        "-std=c++20" if (headers / "c10/util/ConstexprCrc.h").exists() else "-std=c++17",
+        "-std=c++20",
         "-O2",
         "-fPIC",
         "-shared",
-        "-DAT_PER_OPERATOR_HEADERS",
-        # Threads are torch's own when it carries OpenMP under the name that the compiler links; else there are none.
-        *(["-fopenmp"] if (_torch_folder() / "lib/libgomp.so.1").exists() else []),
+        "-DAT_PER_OPERATOR_HEADERS",  # the smallest headers that hold what is used: a build takes seconds
         f"-D_GLIBCXX_USE_CXX11_ABI={int(_cxx11_abi())}",
         *(f"-isystem{folder}" for folder in (headers, headers / "torch/csrc/api/include", python_headers)),
     ]
+
+
+def _threads(compiler: str) -> list[str]:
+    """OpenMP where it is the one that torch has loaded; a second one in the process would slow both down."""
+    same = "g++" in Path(compiler.split()[0]).name and (_torch_folder() / "lib/libgomp.so.1").exists()
+    return ["-fopenmp"] if same else []
 
 
 def _cxx11_abi() -> bool:
