@@ -1,4 +1,4 @@
-"""Continue-pretrain a 12-block Llama on sentences of varying length; each block is compiled."""
+"""Continue-pretrain a 16-block Llama on sentences of varying length; each block is compiled."""
 
 import random
 
@@ -7,11 +7,12 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 torch.manual_seed(0)
 random.seed(0)
+torch._dynamo.config.recompile_limit = 64  # blocks differ, 8 were not enough
 config = LlamaConfig(
     vocab_size=256,
     hidden_size=64,
     intermediate_size=128,
-    num_hidden_layers=12,
+    num_hidden_layers=16,
     num_attention_heads=4,
     num_key_value_heads=2,
 )

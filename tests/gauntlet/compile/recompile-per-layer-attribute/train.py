@@ -9,16 +9,21 @@ class Block(nn.Module):
     def __init__(self, dim, layer_idx):
         super().__init__()
         self.layer_idx = layer_idx
-        self.norm = nn.LayerNorm(dim)
-        self.up = nn.Linear(dim, 2 * dim)
-        self.down = nn.Linear(2 * dim, dim)
+        self.norm1, self.norm2 = nn.RMSNorm(dim), nn.RMSNorm(dim)
+        self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+        self.up, self.gate, self.down = nn.Linear(dim, 2 * dim), nn.Linear(dim, 2 * dim), nn.Linear(2 * dim, dim)
 
     def forward(self, x):
-        return x + self.down(F.silu(self.up(self.norm(x)))) / (self.layer_idx + 1)
+        b, s, d = x.shape
+        q, k, v = self.qkv(self.norm1(x)).view(b, s, 3, 4, -1).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(b, s, d)) / (self.layer_idx + 1)
+        y = self.norm2(x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y)) / (self.layer_idx + 1)
 
 
 class Net(nn.Module):
-    def __init__(self, depth=12):
+    def __init__(self, depth=32):
         super().__init__()
         self.embed = nn.Embedding(64, 48)
         self.blocks = nn.ModuleList(Block(48, i) for i in range(depth))
@@ -32,6 +37,7 @@ class Net(nn.Module):
 
 
 torch.manual_seed(0)
+torch._dynamo.config.recompile_limit = 24  # 8 were not enough for the 20 blocks of an earlier model
 model = Net()
 for block in model.blocks:
     block.compile(backend="aot_eager")

@@ -1,4 +1,4 @@
-"""A short fine-tuning of a 16-block model; the whole model is compiled."""
+"""A short fine-tuning of a 24-block model; the whole model is compiled."""
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -9,7 +9,7 @@ model = LlamaForCausalLM(
         vocab_size=200,
         hidden_size=64,
         intermediate_size=128,
-        num_hidden_layers=16,
+        num_hidden_layers=24,
         num_attention_heads=4,
         num_key_value_heads=4,
         use_cache=False,
