@@ -1,8 +1,8 @@
 """What transformers makes of a call before its kernel sees it: masks, grouped heads, casts (5.24, causal decoders).
 
 A decoder hides the future by itself: the kinds of mask are what it is given besides. `document` is told by position ids
-with neither a mask nor a cache beside them: with either, transformers takes the row for one text. Held against the real library by
-tests/attention/test_predict_models.py; lines are those of transformers 5.24.
+with neither a mask nor a cache beside them: with either, transformers takes the row for one text. Held against the real
+library by tests/attention/test_predict_models.py; lines are those of transformers 5.24.
 """
 
 from __future__ import annotations

@@ -258,7 +258,7 @@ FLASH_4 = Kernel(
             how=INSTALL.format("--pre flash-attn-4", "flash-attn-4"),
         ),
         limits.device(flash_4(662), "cuda", raises=True),
-        limits.generations(flash_4(681), (8, 0), (12, 9), raises=True),
+        limits.generations(flash_4(681), (8, 0), raises=True),
         Constraint(
             about="GPU",
             needs="sm_90 or newer for a backward",

@@ -70,6 +70,16 @@ def _xformers(name: str) -> Constraint:
     )
 
 
+SAME_HEADS = Constraint(
+    about="heads",
+    needs="as many heads of keys and values as of queries; groups as a dimension of their own",
+    holds=lambda call: not call.is_grouped,
+    given=limits.heads,
+    change=changes.expand_heads,
+    source=xformers("common.py"),
+)
+
+
 def _biased(file: str) -> tuple[Constraint, ...]:
     """Arguments that memory_efficient_attention does not have."""
     return tuple(
@@ -95,7 +105,7 @@ XFORMERS_FLASH = Kernel(
         limits.masks(
             xformers("flash.py"), *XFORMERS_MASKS, needs="an AttentionBias object of a kind it knows, no tensor"
         ),
-        limits.grouped_heads(xformers("common.py")),
+        SAME_HEADS,
         *_biased("flash.py"),
         limits.without(xformers("flash.py"), "alibi", "alibi"),
     ),
@@ -125,7 +135,7 @@ XFORMERS_FLASH_3 = Kernel(
         limits.masks(
             xformers("flash3.py"), *XFORMERS_MASKS, needs="an AttentionBias object of a kind it knows, no tensor"
         ),
-        limits.grouped_heads(xformers("common.py")),
+        SAME_HEADS,
         *_biased("flash3.py"),
         limits.without(xformers("flash3.py"), "alibi", "alibi"),
     ),
@@ -145,7 +155,7 @@ XFORMERS_CUTLASS = Kernel(
         limits.generations(xformers("cutlass.py"), (5, 0), (9, 0)),
         limits.dtypes(xformers("cutlass.py"), "bf16", "fp16", "fp32"),
         limits.head_size(xformers("cutlass.py"), 65536),
-        limits.grouped_heads(xformers("common.py")),
+        SAME_HEADS,
         *_biased("cutlass.py"),
     ),
     compiled=(Compiled(in_graph="operator", words="torch's own operator", source=xformers("cutlass.py")),),
