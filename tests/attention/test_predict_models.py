@@ -114,6 +114,31 @@ def test_what_reaches_scaled_dot_product_attention(monkeypatch, kv_heads: int, m
     assert seen == [told]
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["model", "blocks"])
+def test_what_is_compiled_decides_whether_there_is_a_mask(whole: bool):
+    """Compiled as a whole, transformers makes a mask where a flag would do, and repeats the heads for it."""
+    import torch
+
+    calls: list[tuple[tuple[int, ...], bool, bool]] = []
+
+    def backend(graph, examples):
+        for node in graph.graph.nodes:
+            if node.target is torch.nn.functional.scaled_dot_product_attention:
+                key = tuple(node.args[1].meta["example_value"].shape)
+                calls.append((key, node.kwargs["attn_mask"] is not None, bool(node.kwargs.get("enable_gqa"))))
+        return graph
+
+    torch._dynamo.reset()
+    network = model("sdpa", 2)
+    compiled = torch.compile(network, backend=backend) if whole else network
+    if not whole:
+        network.model.layers[0].compile(backend=backend)
+    compiled(**inputs("none"))
+    given = predict(call("hf-sdpa", Mask(), 2, compiled=whole)).given
+    assert calls == [(given.key, given.mask.is_tensor, given.enable_gqa)]
+    assert given.mask.is_tensor == whole
+
+
 @pytest.mark.parametrize("kv_heads", [HEADS, 2])
 def test_one_new_token_with_a_cache(kv_heads: int):
     import torch

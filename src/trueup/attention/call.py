@@ -32,6 +32,8 @@ class Mask:
     requires_grad: bool = False
     contiguous: bool = True
     """Whether its last dimension has stride 1."""
+    traced: bool = False
+    """Whether a library makes it inside of a graph, where it does not look for a flag that says the same."""
 
     @property
     def is_tensor(self) -> bool:

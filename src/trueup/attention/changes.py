@@ -19,6 +19,11 @@ def cast(*dtypes: Dtype) -> Change:
 
 def drop_plain_mask(call: Call) -> Change | None:
     """For a tensor that hides nothing, or what `is_causal` says."""
+    if call.mask.traced and call.mask.is_plain:
+        return Change(
+            words="compile each block instead of the whole model: the mask is then made outside of the graph",
+            apply=lambda call: replace(call, mask=Mask(kind="causal")),
+        )
     if call.mask.kind == "all-ones":
         return Change(words="drop the all-ones mask", apply=lambda call: replace(call, mask=Mask()))
     if call.mask.kind == "causal-tensor":

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from trueup.attention.call import Call, Mask
 
-READS_MASKS_IN_GRAPHS_SINCE = (2, 14)
-"""Release of torch before which a traced mask is never looked into (masking_utils.py:310)."""
+LEAVES_MASKS_OUT_OF_GRAPHS_SINCE = (2, 14)
+"""Release of torch before which a model that is compiled as a whole always gets a mask (masking_utils.py:280)."""
 
 
 def sdpa(call: Call) -> Call:
@@ -67,12 +67,13 @@ def _causal_or(call: Call) -> Mask:
 
 def _shown(call: Call, mask: Mask) -> Mask:
     """`is_causal` for what it can say, else the tensor (`_ignore_causal_mask_sdpa`)."""
+    if call.compiled and call.place.torch < LEAVES_MASKS_OUT_OF_GRAPHS_SINCE:
+        return replace(mask, kind="causal-tensor" if mask.is_plain else mask.kind, traced=True)
     one, square = call.length == 1, call.length == call.key_length
     if mask.kind == "window" and call.key_length < (mask.window or 0):
         mask = Mask(kind="causal")
     if mask.kind == "all-ones":
-        traced = call.compiled and call.place.torch < READS_MASKS_IN_GRAPHS_SINCE
-        mask = mask if traced else Mask(kind="causal")
+        mask = mask if call.compiled else Mask(kind="causal")
     if mask.kind != "causal":
         return mask
     if one:

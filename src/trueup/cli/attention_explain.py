@@ -121,7 +121,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--alibi", is_flag=True, help="ALiBi slopes."),
             click.option("--requires-grad/--no-grad", default=True, show_default=True, help="Whether it is trained."),
             click.option("--deterministic", is_flag=True, help="With torch.use_deterministic_algorithms(True)."),
-            click.option("--compiled", is_flag=True, help="Inside of torch.compile."),
+            click.option("--compiled", is_flag=True, help="Inside of torch.compile, a model as a whole."),
             click.option("--nested", is_flag=True, help="Nested tensors."),
             click.option("--strided", is_flag=True, help="Inputs whose last dimension has another stride than 1."),
         )

@@ -60,8 +60,8 @@ def _facts(answer: KernelAnswer) -> list[tuple[str, str]]:
 def _print_better(page: Page, answer: KernelAnswer) -> None:
     for better in answer.better:
         page.blank()
-        through = f" through {better.through}" if better.through else ""
-        page.line("  better    ", (plain(better.kernel), "bold"), plain(through))
+        through = f"  through {plain(better.through)}" if better.through else ""
+        page.line("  better    ", (plain(better.kernel), "bold"), through)
         for change in better.changes:
             labelled(page, "  do", change, MARGIN)
 
