@@ -184,7 +184,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     here = "cuda" if torch.cuda.is_available() else "cpu"
     parser.add_argument("--device", choices=("cuda", "cpu"), default=here, help="default: the GPU, else the CPU")
-    parser.add_argument("--seconds", type=float, default=150.0, help="start no call after this time (default 150)")
+    parser.add_argument("--seconds", type=float, default=120.0, help="start no call after this time (default 120)")
     given = parser.parse_args()
     if given.device == "cuda" and not torch.cuda.is_available():
         parser.error("there is no GPU that torch can use")

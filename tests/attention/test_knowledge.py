@@ -11,6 +11,7 @@ import pytest
 from trueup.attention.call import Call, Mask, Place
 from trueup.attention.constraints import Constraint, Source
 from trueup.attention.entries import ENTRIES
+from trueup.attention.explaining import explain
 from trueup.attention.kernels import DEVICE_KERNELS, kernel_of
 from trueup.attention.knowledge import KERNELS
 from trueup.attention.knowledge.hub import BUILDS
@@ -106,6 +107,18 @@ ODD = (
     on(Place(device="cuda", capability=(9, 0), versions={"torch": (2, 10), "cudnn": (9, 12, 0)}), dropout=0.5),
     on(query=(1, 1, 2, 70000), key=(1, 1, 2, 70000), value=(1, 1, 2, 70000)),
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_each_entry_has_an_answer_to_odd_calls(entry: str):
+    for call in ODD:
+        for compiled in (False, True):
+            found = explain(replace(call, entry=entry, compiled=compiled))
+            serving = [each.kernel for each in found.candidates if each.behind and each.serves]
+            assert found.error or found.takes in serving or found.takes is None
+            assert {each.kernel for each in found.candidates} >= set(KERNELS) - set(ENTRIES[entry].kernels)
+            for each in found.candidates:
+                assert each.serves == (not each.lacks)
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,12 @@ from trueup.attention.knowledge import KERNELS
 FILE = Path("docs/attention.md")
 BEGIN = "<!-- Made by `python -m trueup.attention.documentation` from here -->"
 END = "<!-- to here -->"
+COLUMNS = ("dtype", "head size", "GPU", "mask", "heads", "dropout")
 
 
 def tables() -> str:
     """One table of names, one of what is called, and what each kernel needs."""
-    return "\n".join([*_kernels(), "", *_entries(), "", *_constraints()])
+    return "\n".join([*_overview(), "", *_kernels(), "", *_entries(), "", *_constraints()])
 
 
 def inserted(page: str) -> str:
@@ -27,6 +28,18 @@ def inserted(page: str) -> str:
     if not begin or not end:
         raise ValueError(f"the page has no {BEGIN} … {END}")
     return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}"
+
+
+def _overview() -> Iterator[str]:
+    """One line a kernel of what is asked most; a dash where it needs nothing."""
+    yield f"| kernel | {' | '.join(COLUMNS)} |"
+    yield "|---" * (len(COLUMNS) + 1) + "|"
+    for kernel in KERNELS.values():
+        cells = []
+        for column in COLUMNS:
+            needs = [each.needs for each in kernel.constraints if each.about == column]
+            cells.append(_cell("; ".join(dict.fromkeys(needs))) or "–")
+        yield f"| `{kernel.name}` | {' | '.join(cells)} |"
 
 
 def _kernels() -> Iterator[str]:
