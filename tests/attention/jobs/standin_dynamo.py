@@ -29,23 +29,22 @@ def with_gradients(function, leaves):
 
 
 def traced(function, leaves) -> dict:
-    torch._dynamo.reset()
     explained = torch._dynamo.explain(function)(*leaves)
-    torch._dynamo.reset()
-    eager = with_gradients(function, leaves)
-    compiled = with_gradients(torch.compile(function, backend="aot_eager"), leaves)
     torch._dynamo.reset()
     words = ""
     try:
-        with_gradients(torch.compile(function, backend="aot_eager", fullgraph=True), leaves)
+        compiled = with_gradients(torch.compile(function, backend="aot_eager", fullgraph=True), leaves)
     except Exception as error:
         words = str(error)
+        torch._dynamo.reset()
+        compiled = with_gradients(torch.compile(function, backend="aot_eager"), leaves)
+    torch._dynamo.reset()
     return {
         "graphs": explained.graph_count,
         "breaks": explained.graph_break_count,
         "reasons": [reason.reason for reason in explained.break_reasons],
         "fullgraph": words,
-        "equal": all(map(torch.equal, eager, compiled)),
+        "equal": all(map(torch.equal, with_gradients(function, leaves), compiled)),
     }
 
 
