@@ -74,7 +74,7 @@ def _beside_stand_in(choice: Choice, call: Call, order: Sequence[str] | None) ->
     on_cpu = replace(call, place=Place(versions=call.place.versions))
     usable = tuple(name for name in IMPLEMENTATIONS if name != choice.requested)
     found = next_best(on_cpu, usable=usable, order=order, requested=choice.requested)
-    lacks = choice.reason.partition("; ")[0]
+    lacks = choice.reason.rpartition("; ")[0]
     return replace(found, reason=f"{lacks}; {found.actual or 'no kernel'} is the next in the order")
 
 

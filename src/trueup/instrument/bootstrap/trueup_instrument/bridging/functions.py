@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import sys
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 NAME = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)?")
+AUTOCAST = "ScalarType? trueup_autocast"
+"""A last argument of the operators: the dtype of autocast where they are called. A graph runs without autocast, which
+has been applied to what Dynamo saw; a function of plain operators behind the bridge has still to get it."""
 INPUTS = 3
 """Query, key and value: the arguments that have gradients where none are named."""
 
@@ -76,7 +80,7 @@ class _Function:
         self.inputs, self.outputs, self.given_backward, self.given_fake = inputs, outputs, backward, fake
 
     def bridged(self) -> Callable[..., Any]:
-        arguments = ", ".join(f"{each.kind} {each.name}" for each in self.taken)
+        arguments = ", ".join([*(f"{each.kind} {each.name}" for each in self.taken), AUTOCAST])
         results = ", ".join(["Tensor"] * self.outputs)
         operator = define(
             self.torch, self.name, f"({arguments}) -> {_several(self.outputs, results)}", self.run, self.fake
@@ -93,17 +97,20 @@ class _Function:
         return self._call(operator)
 
     def _call(self, operator: Any) -> Callable[..., Any]:
-        captured, eager = captures(self.torch), self.function
+        torch, captured, eager = self.torch, captures(self.torch), self.function
         if self.given_backward is not None:
             eager = self._eager(operator)
         names = tuple(each.name for each in self.taken)
+        query = names[self.inputs[0]]
         defaults = {each.name: each.default for each in self.taken if each.default is not inspect.Parameter.empty}
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if not captured():
                 return eager(*args, **kwargs)
             given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
-            return operator(*[given[name] for name in names])
+            kind = given[query].device.type
+            autocast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+            return operator(*[given[name] for name in names], autocast)
 
         call.__name__ = call.__qualname__ = getattr(self.function, "__name__", self.name)
         call.__doc__, call.__module__ = self.function.__doc__, self.function.__module__
@@ -113,7 +120,7 @@ class _Function:
 
     def _eager(self, operator: Any) -> Callable[..., Any]:
         """The kernel and its backward without a dispatcher between them, as a library itself would join them."""
-        run, backward, outputs, count = self.run, self.given_backward, self.outputs, len(self.taken)
+        run, backward, outputs, count = self.call, self.given_backward, self.outputs, len(self.taken)
         inputs, names = self.inputs, [each.name for each in self.taken]
         defaults = {each.name: each.default for each in self.taken if each.default is not inspect.Parameter.empty}
         assert backward is not None
@@ -130,7 +137,7 @@ class _Function:
             @staticmethod
             def backward(ctx: Any, grad: Any, *others: Any) -> Any:
                 args, results = _saved(ctx)
-                return _placed(self.run_backward(grad, *results, *args), inputs, count)
+                return _placed(self.run_backward(grad, *results, *args, None), inputs, count)
 
         def eager(*args: Any, **kwargs: Any) -> Any:
             if kwargs or len(args) < count:
@@ -140,7 +147,16 @@ class _Function:
 
         return eager
 
-    def run(self, *args: Any) -> Any:
+    def run(self, *given: Any) -> Any:
+        *args, autocast = given
+        with self._under(autocast, args):
+            return self.call(*args)
+
+    def _under(self, autocast: Any, args: Sequence[Any]) -> Any:
+        kind = args[self.inputs[0]].device.type
+        return self.torch.autocast(kind, dtype=autocast) if autocast is not None else contextlib.nullcontext()
+
+    def call(self, *args: Any) -> Any:
         results = self.function(*args)
         several = tuple(results) if self.outputs > 1 else (results,)
         if self.given_fake is None:
@@ -164,16 +180,18 @@ class _Function:
         last = like.shape[-1] if like.ndim == query.ndim else query.shape[-1]
         return (*query.shape[:-1], last), query.dtype
 
-    def fake(self, *args: Any) -> Any:
+    def fake(self, *given: Any) -> Any:
+        args = given[:-1]
         if self.given_fake is not None:
             return self.given_fake(*args)
         shape, dtype = self._like_query(args)
         return args[self.inputs[0]].new_empty(shape, dtype=dtype)
 
     def run_backward(self, grad: Any, *given: Any) -> Any:
-        results, args = given[: self.outputs], given[self.outputs :]
+        results, args, autocast = given[: self.outputs], given[self.outputs : -1], given[-1]
         if self.given_backward is None:
-            gradients = self._own_gradient(grad, args)
+            with self._under(autocast, args):
+                gradients = self._own_gradient(grad, args)
         else:
             gradients = self.given_backward(grad, *results, *args)
         several = (gradients,) if isinstance(gradients, self.torch.Tensor) else tuple(gradients)
@@ -209,7 +227,7 @@ class _Function:
         )
 
     def fake_backward(self, grad: Any, *given: Any) -> Any:
-        args = given[self.outputs :]
+        args = given[self.outputs : -1]
         made = tuple(args[place].new_empty(args[place].shape) for place in self.inputs)
         return made if len(made) > 1 else made[0]
 
@@ -220,7 +238,7 @@ class _Function:
 
     def backward(self, ctx: Any, grad: Any, *others: Any) -> tuple[Any, ...]:
         args, results = _saved(ctx)
-        return _placed(self.backward_operator(grad, *results, *args), self.inputs, len(self.taken))
+        return _placed(self.backward_operator(grad, *results, *args), self.inputs, len(args))
 
 
 def _full_name(torch: Any, name: str) -> str:

@@ -44,7 +44,8 @@ def loaded_by_name(flash: Any) -> None:
     def lazy_import_flash_attention(implementation: Any, *args: Any, **options: Any) -> Any:
         return original(plain(implementation), *args, **options)
 
-    for module in (flash, importlib.import_module("transformers.modeling_utils")):
+    modules: tuple[Any, ...] = (flash, importlib.import_module("transformers.modeling_utils"))
+    for module in modules:
         if hasattr(module, "lazy_import_flash_attention"):
             module.lazy_import_flash_attention = lazy_import_flash_attention
 
