@@ -62,6 +62,8 @@ def here(target: Target, host: Host, *, gpu: str | None = None, torch: Version |
     name, found = gpu or "", asked
     if looking is not None:
         name, found = _attached(looking.found()[1])
+    if build is not None and build.hip:
+        notes.append(f"a GPU of NVIDIA; torch {build.version} is built for ROCm, whose kernels are not described")
     if found is None:
         return Here(Place(versions=versions), device=_processor(host), notes=tuple(notes))
     if build is not None and build.cuda is None and torch is None:
