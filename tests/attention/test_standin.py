@@ -152,6 +152,17 @@ def test_dynamo_keeps_the_operators_of_new_versions_in_one_graph(observed, versi
     assert both["equal"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("version", OPERATORS)
+def test_operators_hold_under_opcheck_inductor_and_checkpointing(observed, version):
+    seen = observed(version, "operators")
+    assert len(seen["opcheck"]) == 4
+    for operator, verdicts in seen["opcheck"].items():
+        assert set(verdicts.values()) == {"SUCCESS"}, (operator, verdicts)
+    assert seen["inductor"]
+    assert seen["checkpoint"]
+
+
 @pytest.mark.parametrize("version", [OPAQUE[1], pytest.param(OPERATORS[1], marks=pytest.mark.slow)])
 def test_transformers_trains_with_flash_attention_2(flash_attn_packages, version):
     found = json.loads(run_job(flash_attn_packages(version), "standin_huggingface.py"))
