@@ -8,6 +8,10 @@ from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
 
+RECORDED = 8
+"""Backward passes of a step in which a sample records what runs: the first ones."""
+
+
 def detect(record: Record) -> Sighting | None:
     sharding, accumulation = record.actual.sharding, record.actual.training.accumulation or 1
     if accumulation < 2 or (record.launch.world_size or 1) < 2:
@@ -16,8 +20,8 @@ def detect(record: Record) -> Sighting | None:
     reducing = sharding.reducing_backwards
     if reducing is None and (sharding.strategy or "").startswith(("FSDP2", "HSDP")) and sharding.units:
         reducing = scatters // sharding.units  # each unit reduces once in a backward that synchronises
-    seen = min(accumulation, max((each.backwards for each in sharding.exchanges), default=accumulation))
-    if reducing is None or seen < 2 or reducing < seen:
+    seen = min(accumulation, RECORDED)
+    if reducing is None or reducing < seen:
         return None
     by_accelerate = () if applied(record, "Trainer") else applied(record, "Accelerator")
     configured = by_accelerate[0].detail.get("gradient_accumulation_steps") if by_accelerate else None
