@@ -7,7 +7,6 @@ from trueup.rules.facts import applied, places
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
-
 RECORDED = 8
 """Backward passes of a step in which a sample records what runs: the first ones."""
 
