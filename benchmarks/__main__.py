@@ -6,7 +6,7 @@ import argparse
 import importlib
 import sys
 
-NAMES = ("startup", "observation", "switched", "entries", "logs", "symbols")
+NAMES = ("startup", "observation", "switched", "entries", "logs", "symbols", "bridge")
 
 
 def main() -> int:

@@ -47,6 +47,8 @@ _EXTENSION = Expression(
     r"(?P<name>[\w.]+?)\.?(?:`|$|\s)"
 )
 """In torch 2.0 and 2.1 `call_function PyCapsule.fwd in skip_files`, in 2.2 and 2.3 `skip function PyCapsule.fwd`."""
+_OF_PYBIND = Expression(r"pybind11_detail_function_record_\w+\.")
+"""Under which pybind11 3 keeps a function of a module; a user calls `module.function`."""
 _SIGNS_OF_EXTENSION = ("third-party C/C++ Python extension", "PyCapsule", "does not know how to trace the builtin")
 _NO_EXTENSION = sys.stdlib_module_names | {"torch"}
 
@@ -85,7 +87,7 @@ def extension_function(graph_break: GraphBreak) -> str | None:
     match = _EXTENSION.search(text)
     if match is None or match["name"].split(".")[0] in _NO_EXTENSION:
         return None
-    return match["name"]
+    return _OF_PYBIND.compiled.sub("", match["name"])
 
 
 def times(found: Iterable[GraphBreak]) -> int:

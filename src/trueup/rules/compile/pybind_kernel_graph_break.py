@@ -84,6 +84,7 @@ RULE = Rule(
     sources=(
         "https://github.com/pytorch/pytorch/issues/128071",
         "https://github.com/pytorch/pytorch/issues/144540",
+        "https://github.com/pytorch/pytorch/issues/158186",
         "https://github.com/thu-ml/SageAttention/issues/73",
     ),
     from_record=detect,
