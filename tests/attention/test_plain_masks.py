@@ -45,3 +45,12 @@ def test_masks_of_four_dimensions_given_to_a_model_of_transformers(tmp_path, kin
         assert before[name][0][FLASH] is True, name  # a mask was given
         assert events[FLASH] is (name in REAL), (name, events)
         assert torch.allclose(out, before[name][1], atol=1e-6), name
+
+
+@pytest.mark.slow
+def test_masks_of_a_graph_stay_and_it_is_not_broken(tmp_path):
+    before, after = compared(tmp_path, "whole")  # fullgraph
+    assert {name: events for name, (events, _) in before.items()} == {
+        name: events for name, (events, _) in after.items()
+    }
+    assert all(torch.equal(out, before[name][1]) for name, (_, out) in after.items())

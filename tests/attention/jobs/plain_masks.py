@@ -60,6 +60,8 @@ else:
     if sys.argv[1] == "compiled":
         for layer in model.model.layers:
             layer.compile(backend="aot_eager", fullgraph=True)
+    elif sys.argv[1] == "whole":
+        model = torch.compile(model, backend="aot_eager", fullgraph=True)
     ids = torch.randint(3, 100, (2, LENGTH), generator=torch.Generator().manual_seed(0))
     for name in ("causal", "causal added", "window"):
         mask = MASKS[name][None, None].expand(2, 1, -1, -1)

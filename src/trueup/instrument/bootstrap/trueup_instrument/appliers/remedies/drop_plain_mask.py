@@ -38,12 +38,12 @@ def _of_models(switch: Switch, module: ModuleType) -> None:
     masks = Masks()
     kind_of = switch.guarded(masks.kind)
     tell = tells(switch, "causal mask replaced by is_causal=True")
+    torch: Any = sys.modules["torch"]
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def create(*args: Any, **kwargs: Any) -> Any:
             mask = original(*args, **kwargs)
             config = args[0] if args else kwargs.get("config")
-            torch = sys.modules["torch"]
             if not isinstance(mask, torch.Tensor) or torch.compiler.is_compiling():
                 return mask
             if getattr(config, "_attn_implementation", None) == "sdpa" and kind_of(mask, mask, mask) == CAUSAL:
