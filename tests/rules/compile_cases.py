@@ -9,6 +9,7 @@ BUILTIN = (
     "Dynamo does not know how to trace the builtin `{}.` This function is either a Python builtin "
     "(e.g. _warnings.warn) or a third-party C/C++ Python extension (perhaps created with pybind)."
 )
+PYBIND_3 = "flash_attn_2_cuda.pybind11_detail_function_record_v1_system_libstdcpp_gxx_abi_1xxx_use_cxx11_abi_1.fwd"
 SKIPPED = "Attempted to call function marked as skipped"
 ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
 HOOKS = "site-packages/accelerate/hooks.py:49"
@@ -86,6 +87,11 @@ CASES = [
         "compile/pybind-kernel-graph-break",
         "flash-attn before 2.7",
         broken(graph_break(SKIPPED, explanation=BUILTIN.format("flash_attn_2_cuda.varlen_fwd")), regions_per_step=24),
+    ),
+    positive(
+        "compile/pybind-kernel-graph-break",
+        "a function as pybind11 3 names it",
+        broken(graph_break(SKIPPED, explanation=BUILTIN.format(PYBIND_3)), regions_per_step=24),
     ),
     positive(
         "compile/pybind-kernel-graph-break",

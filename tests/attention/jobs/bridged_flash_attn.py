@@ -49,7 +49,7 @@ def results(call, size=16):
 
 
 def same(found, expected):
-    return len(found) == len(expected) and all(torch.equal(a, b) for a, b in zip(found, expected))
+    return len(found) == len(expected) and all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
 
 
 def compiled(call, backend="aot_eager"):
