@@ -43,9 +43,13 @@ def test_what_a_remedy_corrects_or_excludes_is_there() -> None:
         assert each.in_process or each.variables or each.computed
 
 
-def test_an_unknown_remedy_is_told_with_those_that_are_known() -> None:
-    with pytest.raises(RemedyError, match=r"no remedy 'turbo'.*disable-kv-cache"):
-        application("turbo")
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [("turbo", "`trueup fix` writes a file with those"), ("disable-cache", "did you mean .*disable-kv-cache")],
+)
+def test_an_unknown_remedy_is_told_with_what_is_like_it(asked: str, told: str) -> None:
+    with pytest.raises(RemedyError, match=f"no remedy '{asked}'.*{told}"):
+        application(asked)
 
 
 def test_remedies_that_exclude_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

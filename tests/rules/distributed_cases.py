@@ -66,6 +66,16 @@ def sharding(**changes):
     return {"actual": {"sharding": changes}}
 
 
+def one_process(collectives):
+    """Two ranks, of which Accelerate knows one."""
+    return {
+        "order": [event("trainer", "Accelerator", num_processes=1, distributed_type="NO", device="cpu")],
+        "actual": {
+            "sharding": {"strategy": "none", "exchanges": [{"step": 2, "backwards": 1, "collectives": collectives}]}
+        },
+    }
+
+
 CASES = [
     positive(
         CAPTURED,
@@ -312,6 +322,8 @@ CASES = [
         {"launch": {"requested_world_size": 4, "world_size": 1}, "ranks": ONE},
         confidence="likely",
     ),
+    positive("launcher/accelerate-ranks-alone", "nothing exchanged", one_process({}), severity="error"),
+    negative("launcher/accelerate-ranks-alone", "the script averages gradients", one_process({"all_reduce": 4})),
     negative(
         "launcher/world-size-differs",
         "ranks of another host do not report here",

@@ -118,6 +118,12 @@ APPLICATIONS = (
         remedy="capture-scalar-outputs", variables={"TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS": "1"}, in_process=False
     ),
     Application(
+        remedy="accelerate-use-cpu",
+        variables={"ACCELERATE_USE_CPU": "true"},
+        in_process=False,
+        corrects=("launcher/accelerate-ranks-alone",),
+    ),
+    Application(
         remedy="accelerate-regional-compilation",
         variables={"ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION": "true"},
         in_process=False,
