@@ -217,6 +217,14 @@ def test_a_remedy_without_which_its_finding_is_gone_as_well_is_left_out() -> Non
     assert not fixing.dropped[0].harmful
 
 
+def test_a_remedy_without_which_steps_are_slower_is_kept() -> None:
+    def job(remedies: set[str]) -> Record:
+        found = () if remedies else (finding(KV, KV_OFF), SLOW)
+        return record(*found, seconds=0.05 if {KV_OFF, UNSPECIALIZED} <= remedies else 0.5)
+
+    assert {each.remedy for each in fix(runs_of(job)[0]).applied} == {KV_OFF, UNSPECIALIZED}
+
+
 def test_of_two_remedies_that_cure_the_faster_one_is_kept() -> None:
     def job(remedies: set[str]) -> Record:
         return record(seconds=0.05 if LIMIT in remedies else 0.08) if remedies else record(SLOW)

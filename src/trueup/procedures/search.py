@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from trueup.procedures.speed import speed
 from trueup.remedies.choice import Choice, next_choices
 from trueup.schema.finding import SEVERITIES, Finding
 from trueup.schema.fixing import Dropped
@@ -14,6 +15,8 @@ Run = Callable[[Variant], Record]
 
 ROUNDS = 5
 """A cured finding may uncover another, and an alternative takes a run: so many times new remedies are tried."""
+SLOWER = 1.25
+"""Times as long as steps must take without a remedy to keep it, though its finding is gone without it."""
 MINIMISED = 4
 """Of more remedies than these, none is left out to see whether it is needed: each takes a run."""
 
@@ -85,13 +88,14 @@ class Search:
             self.drop(choice, f"with it the job {worse}" if worse else "the finding stands with it", bool(worse))
 
     def _minimise(self) -> None:
-        """Drop each remedy without which all findings are gone as well, the last one first."""
+        """Drop each remedy without which all findings are gone as well and steps as fast, the last one first."""
         for choice in reversed(self.kept):
             rest = self.without(choice)
             if not rest:
                 continue
             record = self.record(rest)
-            if not is_worse(self.record(self.kept), record) and not self.left(self.kept, record):
+            unneeded = not is_worse(self.record(self.kept), record) and not self.left(self.kept, record)
+            if unneeded and not is_slower(self.record(self.kept), record):
                 self.drop(choice, "the finding is gone without it, too")
 
     def without(self, choice: Choice) -> tuple[Choice, ...]:
@@ -121,6 +125,12 @@ def variant_of(choices: Iterable[Choice]) -> Variant:
 def is_unchanged(record: Record, remedy: str) -> bool:
     """Whether no process of a run found anything to change for this remedy."""
     return any(note.what.startswith(unchanged(f"remedy {remedy}")) for note in record.notes)
+
+
+def is_slower(one: Record, other: Record) -> bool:
+    """Whether late steps of `other` take longer, beyond the noise of the two runs: a cause may hide behind another."""
+    measured = speed((one,), (other,))
+    return measured.high is not None and measured.high < 1 / SLOWER
 
 
 def is_worse(before: Record, after: Record) -> str:
