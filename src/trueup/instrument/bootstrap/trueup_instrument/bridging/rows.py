@@ -62,6 +62,9 @@ class Rows:
             kwargs = {**kwargs, "attention_mask": None}
             taken["attention_mask"] = None
             changes.append("mask of ones left out")
+        for name in BOUNDARIES[:2]:
+            if taken.get(name) is not None:
+                _any_number(taken[name])
         passed = self._passed(taken)
         if passed:
             changes.append("boundaries of documents passed")
@@ -109,9 +112,11 @@ def boundaries(ids: Any) -> Arguments:
 
 def named(starts: Any, longest: int) -> Arguments:
     """The arguments by which models of transformers take boundaries."""
-    _any_number(starts)
     length = rounded(longest)
-    return dict(zip(BOUNDARIES, (starts, starts, length, length), strict=True))
+    both = starts, starts.clone()  # two, as `trueup.attention.packed` gives them: Dynamo guards which inputs are one
+    for each in both:
+        _any_number(each)
+    return dict(zip(BOUNDARIES, (*both, length, length), strict=True))
 
 
 def _starts(places: list[int], device: Any) -> Any:
