@@ -1,4 +1,4 @@
-"""Retrieval: question, passage and hard negative, each padded to the longest of its batch; one compiled ranker."""
+"""Retrieval: question, passage and eight hard negatives, each padded to a multiple of 4; one compiled ranker."""
 
 import torch
 import torch.nn as nn
@@ -27,9 +27,8 @@ class Ranker(nn.Module):
         super().__init__()
         self.tower = Tower()
 
-    def forward(self, question, passage, negative):
-        q, p, n = self.tower(question), self.tower(passage), self.tower(negative)
-        return q @ torch.cat([p, n]).T / 8
+    def forward(self, question, *passages):
+        return self.tower(question) @ torch.cat([self.tower(passage) for passage in passages]).T / 8
 
 
 def rows(count, longest, generator):
@@ -38,23 +37,28 @@ def rows(count, longest, generator):
     return pad_sequence([torch.randint(1, 300, (int(n),), generator=generator) for n in lengths], batch_first=True)
 
 
-SIZES = [(16, 12, 40, 40), (16, 12, 48, 40), (16, 12, 48, 52), (16, 9, 33, 61), (11, 14, 45, 38)]
+def lengths():
+    """Of each step: a batch differs from the last one in the longest of one part."""
+    longest = [12, *range(40, 76, 4)]
+    for step in range(24):
+        yield longest
+        part = step % len(longest)
+        longest = [*longest[:part], longest[part] + 4, *longest[part + 1 :]]
 
 
 def main():
     torch.manual_seed(0)
+    torch._dynamo.config.recompile_limit = 64  # it warned that 8 were reached
     generator = torch.Generator().manual_seed(1)
     model = Ranker()
     compiled = torch.compile(model, backend="aot_eager")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    for step in range(15):
-        count, question, passage, negative = SIZES[step % 5]
-        inputs = [rows(count, n, generator) for n in (question, passage, negative)]
+    for step, longest in enumerate(lengths()):
+        inputs = [rows(16, n, generator) for n in longest]
         for ids in inputs:
-            torch._dynamo.mark_dynamic(ids, 0)
             torch._dynamo.mark_dynamic(ids, 1)
         scores = compiled(*inputs)
-        loss = F.cross_entropy(scores, torch.arange(count))
+        loss = F.cross_entropy(scores, torch.arange(16))
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()

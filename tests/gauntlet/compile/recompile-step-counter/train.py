@@ -21,7 +21,7 @@ class NoisyBlock(nn.Module):
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.blocks = nn.ModuleList(NoisyBlock(48) for _ in range(3))
+        self.blocks = nn.ModuleList(NoisyBlock(48) for _ in range(8))
         self.head = nn.Linear(48, 5)
 
     def forward(self, x):
@@ -31,10 +31,11 @@ class Net(nn.Module):
 
 
 torch.manual_seed(0)
+torch._dynamo.config.recompile_limit = 64  # it warned that 8 were reached
 net = Net()
 step_function = torch.compile(net, backend="aot_eager", dynamic=False)
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
-for i in range(14):
+for i in range(24):
     x = torch.randn(8, 12, 48)
     loss = F.cross_entropy(step_function(x), torch.arange(8) % 5)
     optimizer.zero_grad()
