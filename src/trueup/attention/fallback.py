@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from trueup.attention.bench.running import device_name
+from trueup.attention.bench.saved import measured_order
 from trueup.attention.call import Call, Dtype, Mask, Place
 from trueup.attention.entries import ENTRIES
 from trueup.attention.here import PACKAGES, release
@@ -16,8 +18,8 @@ from trueup.attention.order import Choice, next_best
 
 MISSING = "none"
 OWN = ("flash_attention_2", "flash_attention_3", "flash_attention_4")
-LENGTH = 128
-"""Tokens of the call that is judged: no constraint of the kernels here is one of length."""
+LENGTH = 2048
+"""Tokens of a row where none are told: they matter to a measured order alone."""
 IMPLEMENTATIONS: Mapping[str, str] = {
     "flash-attn-2": "flash_attention_2",
     "flash-attn-3": "flash_attention_3",
@@ -51,7 +53,7 @@ class OwnChoice:
 
 
 def choose(
-    model: Any, implementation: str, order: Sequence[str] | None = None
+    model: Any, implementation: str, order: Sequence[str] | None = None, length: int = LENGTH
 ) -> tuple[Choice, OwnChoice | ForeignChoice | None]:
     """The kernel for `model` where `implementation` is asked for, and the name by which transformers takes it.
 
@@ -59,7 +61,8 @@ def choose(
     """
     if implementation not in ENTRIES:
         raise ValueError(f"{implementation} is no attention implementation; choose from {', '.join(OWN)}, sdpa")
-    call = call_of(model, implementation)
+    call = call_of(model, implementation, length)
+    order = order if order is not None else measured(call, next(model.parameters()).device.type)
     choice = next_best(call, usable=tuple(IMPLEMENTATIONS), order=order)
     if choice.actual != choice.requested and call.place.device != next(model.parameters()).device.type:
         choice = _beside_stand_in(choice, call, order)
@@ -78,7 +81,15 @@ def _beside_stand_in(choice: Choice, call: Call, order: Sequence[str] | None) ->
     return replace(found, reason=f"{lacks}; {found.actual or 'no kernel'} is the next in the order")
 
 
-def call_of(model: Any, implementation: str) -> Call:
+def measured(call: Call, device: str) -> tuple[str, ...] | None:
+    """The order that `trueup attention bench --save` has kept for such calls on this device."""
+    import torch
+
+    name = device_name(torch, device)
+    return measured_order(replace(call, entry="sdpa"), name)
+
+
+def call_of(model: Any, implementation: str, length: int = LENGTH) -> Call:
     """A training call of the attention of a Hugging Face model, on the device and in the dtype that it has now."""
     import torch
 
@@ -91,9 +102,9 @@ def call_of(model: Any, implementation: str) -> Call:
     autocast = torch.is_autocast_enabled(kind)
     dtype = torch.get_autocast_dtype(kind) if autocast else tensor.dtype
     return Call(
-        query=(1, heads, LENGTH, size),
-        key=(1, key_heads, LENGTH, size),
-        value=(1, key_heads, LENGTH, size),
+        query=(1, heads, length, size),
+        key=(1, key_heads, length, size),
+        value=(1, key_heads, length, size),
         dtype=_named(str(dtype)),
         mask=Mask(kind="causal"),
         dropout=float(getattr(config, "attention_dropout", 0.0) or 0.0) if model.training else 0.0,

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from trueup.attention.fallback import MISSING, OwnChoice, choose
+from trueup.attention.fallback import LENGTH, MISSING, OwnChoice, choose
 from trueup.attention.order import Choice
 from trueup.instrument import inside
 
@@ -30,7 +30,12 @@ def register_attention() -> tuple[str, ...]:
 
 
 def use_attention(
-    model: Any, implementation: str = "flash_attention_2", *, fallback: bool = False, order: Sequence[str] | None = None
+    model: Any,
+    implementation: str = "flash_attention_2",
+    *,
+    fallback: bool = False,
+    order: Sequence[str] | None = None,
+    length: int = LENGTH,
 ) -> Choice:
     """Have a Hugging Face model run `implementation`, or say why it cannot. Call it when dtype and device are set.
 
@@ -38,12 +43,12 @@ def use_attention(
     before each call of the model, outside of what is compiled per block. Where the model itself is compiled as a whole
     the batch has to bring the boundaries of a single row (`trueup.attention.packed`).
 
-    `fallback`: where the kernel cannot serve the model, take the best of those that can, by `order` (names of kernels,
-    the best first, as `trueup attention bench` measures them; else by generation of the GPU). It is told as a
-    FallbackWarning, in the record of an observed run, and by the Choice that is returned. Without it a kernel that
-    cannot serve raises ValueError with the reason.
+    `fallback`: where the kernel cannot serve the model, take the best of those that can: by `order` (names of kernels,
+    the best first), else as `trueup attention bench --save` measured it here for rows of `length` tokens, else by
+    generation of the GPU. It is told as a FallbackWarning, in the record of an observed run, and by the Choice that is
+    returned. Without it a kernel that cannot serve raises ValueError with the reason.
     """
-    choice, chosen = choose(model, implementation, order)
+    choice, chosen = choose(model, implementation, order, length)
     if chosen is None or (choice.actual != choice.requested and not fallback):
         hint = f"; fallback=True takes {choice.actual}" if chosen is not None else ""
         raise ValueError(f"{implementation} cannot serve {type(model).__name__}: {choice.reason}{hint}")
