@@ -108,6 +108,11 @@ CASES = [
         instead=("note compile/untraceable-python-in-model-code",),
     ),
     positive(
+        "compile/untraceable-python-in-model-code",
+        "flash-attn over documents, given their boundaries for queries and keys",
+        broken(graph_break("autograd.Function.apply: duplicate tensor input"), regions_per_step=24),
+    ),
+    positive(
         "compile/device-dispatch-hooks-graph-break",
         "a model with a device_map",
         broken(graph_break(SKIPPED, explanation="the function `disable` ...", frame=HOOKS, count=24)),

@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 from trueup.rules.break_logs import break_line
-from trueup.rules.breaks import break_evidence, break_severity, breaks, times
+from trueup.rules.breaks import break_evidence, break_severity, break_text, breaks, times
 from trueup.rules.compilation import effect
 from trueup.rules.definition import Rule, Sighting
 from trueup.schema.finding import Remedy
 from trueup.schema.log import Log
 from trueup.schema.record import Record
 
+REPEATED = "autograd.Function.apply: duplicate tensor input"
+"""Since torch 2.13."""
+DISTINCT = Remedy(
+    id="bridge-attention",
+    kind="in-process",
+    automatic=True,
+    how="two tensors, cu_seqlens_k = cu_seqlens_q.clone(), as trueup.attention.packed makes them",
+)
+
 
 def detect(record: Record) -> Sighting | None:
     found = breaks(record.actual.compile, "python")
     if not found:
         return None
+    if all(REPEATED in break_text(each) for each in found):
+        return Sighting(
+            message=f"A function with a backward of its own was given one tensor twice, which broke the graph "
+            f"{times(found)} times{effect(record.actual.compile)}.",
+            evidence=break_evidence(found),
+            severity=break_severity(record, found),
+            cause="Dynamo traces no autograd.Function that is given the same tensor twice, as flash-attn over documents "
+            "gets their boundaries for queries and for keys.",
+            remedies=(DISTINCT, *RULE.remedies),
+        )
     return Sighting(
         message=f"Python that Dynamo cannot trace broke the graph {times(found)} times{effect(record.actual.compile)}.",
         evidence=break_evidence(found),

@@ -18,6 +18,11 @@ MASKS = "transformers.masking_utils"
 VERSIONS = (2, 3, 4)
 
 
+def is_known(flash: Any) -> bool:
+    """Whether this transformers takes boundaries whatever else it is given: since 4.56, as this function tells."""
+    return hasattr(flash, "prepare_fa_kwargs_from_position_ids") and hasattr(flash, "_flash_attention_forward")
+
+
 def without_questions(
     torch: Any, original: Callable[..., Any], tell: Callable[[str], None] = lambda what: None
 ) -> Callable[..., Any]:

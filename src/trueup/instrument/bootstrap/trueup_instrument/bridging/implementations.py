@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-from trueup_instrument.bridging.huggingface import FLASH, MASKS, VERSIONS, mask_unread, without_questions
+from trueup_instrument.bridging.huggingface import FLASH, MASKS, VERSIONS, is_known, mask_unread, without_questions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ def register() -> tuple[str, ...]:
     try:
         from transformers import AttentionInterface, AttentionMaskInterface
     except ImportError as error:
-        raise ImportError("attention functions are registered with transformers 4.53 or newer") from error
+        raise ImportError("attention functions are registered with transformers 4.56 or newer") from error
+    if not is_known(flash):
+        raise ImportError("attention functions take boundaries with transformers 4.56 or newer")
     if NAMES[0] not in AttentionInterface._global_mapping:
         torch = sys.modules["torch"]
         loaded_by_name(flash)

@@ -32,7 +32,7 @@ def _distinct(torch: Any, function: Any) -> Any:
     class Distinct:
         """Stands for the autograd.Function where its library calls it."""
 
-        original = function
+        forward, backward = staticmethod(function.forward), staticmethod(function.backward)
 
         @staticmethod
         def apply(*args: Any) -> Any:

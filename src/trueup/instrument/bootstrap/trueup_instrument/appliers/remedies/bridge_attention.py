@@ -20,7 +20,11 @@ def attach(switch: Switch) -> None:
 
 
 def _bridge(switch: Switch, module: Any, install: Any) -> None:
+    before = dict(vars(module))
     done, why = install(sys.modules["torch"], module)
+    for name, each in before.items():
+        if name not in done and vars(module).get(name) is not each:
+            switch.changed(f"{name} may be given a tensor twice", module.__name__)
     for name in done:
         switch.changed(f"{name} made an operator", module.__name__)
     if why:

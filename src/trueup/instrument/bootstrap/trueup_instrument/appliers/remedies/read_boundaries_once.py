@@ -39,10 +39,10 @@ def attach(switch: Switch) -> None:
 def _attention(switch: Switch, module: Any) -> None:
     torch = sys.modules["torch"]
     tell = told(switch)
-    if not replace(
-        module, "_flash_attention_forward", lambda original: huggingface.without_questions(torch, original, tell)
-    ):
+    if not huggingface.is_known(module):
         switch.cannot("this transformers calls flash attention by other means")
+        return
+    replace(module, "_flash_attention_forward", lambda original: huggingface.without_questions(torch, original, tell))
 
 
 def _masks(switch: Switch, module: Any) -> None:
