@@ -30,7 +30,7 @@ def detect(record: Record) -> Sighting | None:
             f"{times(found)} times{effect(record.actual.compile)}.",
             evidence=break_evidence(found),
             severity=break_severity(record, found),
-            cause="Dynamo traces no autograd.Function that is given the same tensor twice, as flash-attn over documents "
+            cause="Dynamo traces no autograd.Function that is given one tensor twice, as flash-attn over documents "
             "gets their boundaries for queries and for keys.",
             remedies=(DISTINCT, *RULE.remedies),
         )
