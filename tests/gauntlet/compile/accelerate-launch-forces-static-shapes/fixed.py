@@ -20,20 +20,21 @@ def collate(rows):
 
 def main():
     os.environ.pop("ACCELERATE_DYNAMO_USE_DYNAMIC", None)
+    torch._dynamo.config.recompile_limit = 64  # it warned that 8 were reached
     accelerator = Accelerator()
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=150,
         hidden_size=48,
         intermediate_size=96,
-        num_hidden_layers=3,
+        num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=4,
         use_cache=False,
     )
     model = LlamaForCausalLM(config)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    data = [torch.randint(1, 150, (10 + 3 * (i % 17),)) for i in range(24)]
+    data = [torch.randint(1, 150, (10 + 3 * (i % 23),)) for i in range(44)]
     loader = DataLoader(data, batch_size=2, collate_fn=collate)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     model.train()
