@@ -14,7 +14,7 @@ UNPADDED = Remedy(
     id="read-boundaries-once",
     kind="in-process",
     automatic=True,
-    how="trueup.attention.register_attention(): attention of Hugging Face models that counts no tokens in a graph",
+    how="trueup.attention.use_attention(model): attention of Hugging Face models that counts no tokens in a graph",
 )
 
 
