@@ -71,8 +71,31 @@ def test_what_is_named_stands_in_for_what_is_there_and_what_is_assumed_is_told(t
     assert place.device == ""
     build, cudnn = place.notes
     assert build == "a build with CUDA of torch 2.13.0; the one installed is 2.13.0+cpu"
-    assert cudnn.startswith("cuDNN 9.15.1")
+    assert cudnn.startswith("cuDNN 9.20.0")
     assert found(prefix, machine(tmp_path / "other"), gpu="cpu").place.device == "cpu"
+
+
+def test_a_gpu_that_the_wheel_of_this_torch_has_no_code_for_is_told(tmp_path):
+    host = machine(tmp_path)
+    prefix = environment(tmp_path, torch="2.13.0+cpu")
+    assert "no code" not in " ".join(found(prefix, host, gpu="t4").notes)
+    assert (
+        found(prefix, host, gpu="v100")
+        .notes[-1]
+        .endswith("code for sm_70, which CUDA 13 cannot make: one of CUDA 12.6")
+    )
+    assert "sm_70" not in " ".join(found(prefix, host, gpu="v100", torch=(2, 9)).notes)
+
+
+@pytest.mark.parametrize(
+    ("torch", "cudnn"),
+    [((2, 14), (9, 24, 0)), ((2, 12), (9, 20, 0)), ((2, 11), (9, 19, 0)), ((2, 8), (9, 10, 2)), ((2, 7, 1), (9, 5, 1)),
+     ((2, 6), (9, 1, 0))],
+)  # fmt: skip
+def test_the_cudnn_that_comes_with_torch(tmp_path, torch: tuple[int, ...], cudnn: tuple[int, ...]):
+    """As the metadata of the wheels on PyPI require it."""
+    place = found(environment(tmp_path), machine(tmp_path), gpu="h100", torch=torch)
+    assert place.place.versions["cudnn"] == cudnn
 
 
 def test_no_torch_at_all(tmp_path):
@@ -85,12 +108,19 @@ def test_no_torch_at_all(tmp_path):
     ("name", "told"),
     [
         ("h100", (9, 0)), ("A100", (8, 0)), ("rtx4090", (8, 9)), ("RTX 5090", (12, 0)), ("4090", (8, 9)),
-        ("b200", (10, 0)),
+        ("b200", (10, 0)), ("RTX 6000 Ada", (8, 9)), ("rtx pro 6000", (12, 0)), ("RTX PRO 6000 Blackwell", (12, 0)),
+        ("Quadro RTX 8000", (7, 5)), ("jetson orin", (8, 7)), ("DGX Spark", (12, 1)), ("thor", (11, 0)),
         ("t4", (7, 5)), ("sm_90a", (9, 0)), ("sm_120", (12, 0)), ("9.0", (9, 0)), ("75", (7, 5)), ("cpu", None),
     ],
 )  # fmt: skip
 def test_names_of_gpus(name: str, told: tuple[int, int] | None):
     assert capability(name) == told
+
+
+@pytest.mark.parametrize("name", ["mi300x", "MI250", "gfx942", "AMD Instinct MI325X", "Radeon RX 7900"])
+def test_gpus_of_amd_are_named_as_such(name: str):
+    with pytest.raises(UnknownGpu, match="AMD"):
+        capability(name)
 
 
 @pytest.mark.parametrize("name", ["", "mi300x", "sm_", "9", "gpu", "12345"])

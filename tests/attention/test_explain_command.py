@@ -28,6 +28,11 @@ def test_a_call_on_a_cpu(capsys):
     [
         (("--gpu", "h100", "--torch", "2.13"), "sdpa-cudnn"),
         (("--gpu", "h100", "--torch", "2.8"), "sdpa-flash"),
+        (("--gpu", "h100", "--torch", "2.5.0"), "sdpa-cudnn"),
+        (("--gpu", "h100", "--torch", "2.5.1"), "sdpa-flash"),
+        (("--gpu", "h100", "--torch", "2.13", "--dropout", "0.1"), "sdpa-flash"),
+        (("--gpu", "h100", "--torch", "2.13", "--dropout", "0.125"), "sdpa-cudnn"),
+        (("--gpu", "h100", "--torch", "2.11", "--dropout", "0.1"), "sdpa-cudnn"),
         (("--gpu", "a100"), "sdpa-flash"),
         (("--gpu", "a100", "--mask", "padding"), "sdpa-mem-efficient"),
         (("--gpu", "a100", "--dtype", "fp32"), "sdpa-mem-efficient"),
@@ -84,6 +89,23 @@ def test_a_flash_attention_that_is_not_installed_names_what_would_run_instead(ca
     assert found["fallback"]["requested"] == "flash-attn-2"
     assert found["fallback"]["actual"] == "sdpa-flash"
     assert "flash-attn" in found["fallback"]["reason"]
+
+
+def test_a_model_is_shown_to_another_attention_of_its_library_not_to_arguments_that_it_does_not_pass(capsys):
+    call = ("--shape", "2,64,512,64", "--kv-heads", "8", "--gpu", "h100")
+    found = answer(capsys, *call, "--entry", "flash_attention_2", code=1)
+    assert found["better"][0] == {"kernel": "sdpa-cudnn", "changes": [], "through": 'attn_implementation="sdpa"'}
+    assert len({each["through"] for each in found["better"]}) == len(found["better"])
+    found = answer(capsys, *call, "--entry", "hf-sdpa", "--sinks", code=1)
+    (better,) = found["better"]
+    assert better == {"kernel": "flex", "changes": [], "through": 'attn_implementation="flex_attention"'}
+
+
+def test_what_would_serve_if_it_were_installed_is_told_from_what_would_not(capsys):
+    printed = asked(capsys, "--shape", "2,64,512,64", "--sinks", "--gpu", "h100", code=1)
+    (serving,) = [line for line in printed.splitlines() if line.startswith("  if installed")]
+    assert "kernels-community/vllm-flash-attn3" in serving
+    assert "flash-attn-2" not in serving
 
 
 def test_the_answer_is_written_beside_what_is_printed(capsys, tmp_path):

@@ -149,6 +149,25 @@ def test_the_way_to_a_kernel_is_taken_and_leads_there(name: str, call: Call, cha
 
 
 @pytest.mark.parametrize(
+    ("release", "size", "dropout", "serves"),
+    [
+        ((2, 5, 4), 256, 0.0, False), ((2, 5, 5), 256, 0.0, True), ((2, 5, 5), 224, 0.0, False),
+        ((2, 6, 1), 200, 0.0, False), ((2, 6, 2), 200, 0.0, True), ((2, 6, 3), 256, 0.1, False),
+        ((2, 7, 2), 256, 0.1, False), ((2, 8, 3), 256, 0.1, False), ((2, 8, 3), 256, 0.0, True),
+        ((2, 8, 3), 192, 0.1, True),
+    ],
+)  # fmt: skip
+def test_the_backward_of_flash_attn_on_small_gpus(release: tuple[int, ...], size: int, dropout: float, serves: bool):
+    """Read in each tag: the check that raises was changed in 2.5.5 and 2.6.2, and dropped in 2.7.3 with the kernel."""
+    shape = (2, 4, 128, size)
+    place = Place(device="cuda", capability=(8, 9), versions={"torch": (2, 13), "flash-attn": release})
+    call = on(place, query=shape, key=shape, value=shape, dropout=dropout, requires_grad=True)
+    assert (not KERNELS["flash-attn-2"].obstacles(call)) == serves
+    assert not KERNELS["flash-attn-2"].obstacles(replace(call, requires_grad=False))
+    assert not KERNELS["flash-attn-2"].obstacles(replace(call, place=replace(place, capability=(8, 0))))
+
+
+@pytest.mark.parametrize(
     ("release", "in_graph"), [((2, 5, 9), "break"), ((2, 6, 3), "break"), ((2, 7, 0), "operator"), ((2, 8), "operator")]
 )
 def test_flash_attn_is_an_operator_from_2_7_on(release: tuple[int, ...], in_graph: str):

@@ -8,11 +8,12 @@ from trueup.attention.call import Version
 from trueup.environment.gpus import capability_of
 
 CODE = re.compile(r"(?:sm|compute|capability)?[ _=]?(?P<major>\d{1,2})\.?(?P<minor>\d)[af]?", re.IGNORECASE)
+AMD = re.compile(r"\b(?:MI\d{2,3}[AX]?|gfx\w+|Radeon|Instinct)\b", re.IGNORECASE)
 EXAMPLES = "h100, a100, l4, t4, b200, 'rtx 4090', sm_90, 9.0 or cpu"
 
 
 class UnknownGpu(ValueError):
-    """No NVIDIA GPU of that name is known."""
+    """Nothing is known of a GPU of that name."""
 
 
 def capability(name: str) -> Version | None:
@@ -22,9 +23,11 @@ def capability(name: str) -> Version | None:
     code = CODE.fullmatch(name.strip())
     if code is not None:
         return int(code["major"]), int(code["minor"])
-    spelled = re.sub(r"\b(RTX|GTX)(?=\d)", r"\1 ", name.upper()).replace("ADA GENERATION", "Ada Generation")
+    spelled = re.sub(r"\b(RTX|GTX)(?=\d)", r"\1 ", name, flags=re.IGNORECASE)
     found = next(filter(None, (capability_of(prefix + spelled) for prefix in ("", "RTX ", "GTX "))), None)
+    if found is None and AMD.search(name):
+        raise UnknownGpu(f"{name} is a GPU of AMD: the kernels of ROCm are not described; give {EXAMPLES}")
     if found is None:
-        raise UnknownGpu(f"no NVIDIA GPU called {name} is known; give {EXAMPLES}")
+        raise UnknownGpu(f"no NVIDIA GPU called {name.strip() or 'nothing'} is known; give {EXAMPLES}")
     major, _, minor = found.partition(".")
     return int(major), int(minor)

@@ -10,7 +10,7 @@ from trueup.attention.call import Call
 from trueup.attention.constraints import Constraint
 from trueup.attention.knowledge.flash_attn import FLASH_2
 from trueup.attention.knowledge.hub import BUILDS
-from trueup.attention.knowledge.sources import cuda, installed, page
+from trueup.attention.knowledge.sources import installed, page
 
 SDPA_KERNELS = {
     "flash": "sdpa-flash",
@@ -62,13 +62,15 @@ def sdpa_order(call: Call) -> tuple[str, ...]:
 
 
 def prefers_cudnn(call: Call) -> bool:
-    """check_prefer_cudnn_attention of torch, which changed twice."""
+    """check_prefer_cudnn_attention of torch, which changed more than once; 2.5.1 took back what 2.5.0 had."""
     place = call.place
     cudnn, capability = place.versions.get("cudnn", ()), place.capability or (0, 0)
     if place.torch >= (2, 10):
         minor = capability[1] in (0, 3) or place.versions.get("cuda", (13,)) >= (13,)
         return cudnn > (9, 15, 0) and capability[0] in (9, 10) and minor
-    return place.torch >= (2, 9) and cudnn >= (9, 9) and capability in ((9, 0), (10, 0))
+    if place.torch >= (2, 9):
+        return cudnn >= (9, 9) and capability in ((9, 0), (10, 0))
+    return (2, 5) <= place.torch < (2, 5, 1) and cudnn > (9,) and capability >= (9, 0)
 
 
 def _sdpa_why(call: Call) -> str:
@@ -236,5 +238,3 @@ ENTRIES: dict[str, Entry] = {
     )
 }  # fmt: skip
 """Name → entry."""
-
-CHOICE_SOURCE = cuda("priority_order")

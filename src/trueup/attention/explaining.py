@@ -30,10 +30,9 @@ def explain(
     order = ranking(call.place, measured)
     others = [name for name in order if name not in found.order]
     asked = _as_asked(call)
+    others += [name for name in KERNELS if name not in order and name not in found.order]
     candidates = [_candidate(KERNELS[name], found.given, behind=True) for name in found.order]
-    candidates += [_candidate(KERNELS[name], asked, behind=False) for name in others]
-    missing = [name for name in KERNELS if name not in order and name not in found.order]
-    candidates += [_candidate(KERNELS[name], asked, behind=False) for name in missing]
+    candidates += [_candidate(KERNELS[name], _through_its_entry(name, call), behind=False) for name in others]
     given = call_in_words(found.given)
     return KernelAnswer(
         entry=entry.name,
@@ -47,7 +46,7 @@ def explain(
         order=found.order,
         ranked_by="generation" if measured is None else "measurement",
         candidates=tuple(candidates),
-        better=tuple(_better(found, asked, order))[:MOST_BETTER],
+        better=tuple(_better(found, call, order))[:MOST_BETTER],
         fallback=_fallback(entry, found, asked, order),
         notes=tuple(notes),
         trueup_version=version or None,
@@ -56,9 +55,26 @@ def explain(
 
 def _as_asked(call: Call) -> Call:
     """For kernels behind other functions: what is to be computed, which for a decoder is causal."""
-    if call.entry.startswith(MODELS) and call.mask.kind == "none":
+    if _is_of_model(call) and call.mask.kind == "none":
         return replace(call, mask=Mask(kind="causal"))
     return call
+
+
+def _is_of_model(call: Call) -> bool:
+    return call.entry.startswith(MODELS)
+
+
+def _entry_of(name: str, call: Call) -> Entry | None:
+    """What leads to a kernel: for a model another `attn_implementation`, else a function; None where nothing does."""
+    leads = [entry for entry in ENTRIES.values() if name in entry.kernels]
+    of_model = [entry for entry in leads if entry.name.startswith(MODELS)]
+    return next(iter(of_model if _is_of_model(call) else leads), None)
+
+
+def _through_its_entry(name: str, call: Call) -> Call:
+    """The call as a kernel behind another function is given it."""
+    entry = _entry_of(name, call) if _is_of_model(call) else None
+    return _as_asked(call) if entry is None else entry.given(call)
 
 
 def _candidate(kernel: Kernel, call: Call, *, behind: bool) -> Candidate:
@@ -92,21 +108,29 @@ def _lack(obstacle: Obstacle) -> Lack:
     )
 
 
-def _better(found: Prediction, asked: Call, order: Sequence[str]) -> list[Better]:
-    """Kernels before the one that is taken, those behind the same function first, with the way to each."""
+def _better(found: Prediction, call: Call, order: Sequence[str]) -> list[Better]:
+    """Kernels before the one that is taken, those behind the same function first, with the way to each.
+
+    Of another function the best is named. For a call that fails all kernels are before: then those that are not fused
+    are left out where others help.
+    """
     taken = found.kernel if found.succeeds else None
     before = order[: order.index(taken)] if taken in order else order
     ways = []
     for name in sorted(before, key=lambda name: (name not in found.order, order.index(name))):
         behind = name in found.order
-        way = way_to(KERNELS[name], found.given if behind else asked)
-        if way is None or _installs(way):
+        entry = None if behind else _entry_of(name, call)
+        way = way_to(KERNELS[name], found.given if behind else _through_its_entry(name, call))
+        if way is None or _installs(way) or not (behind or entry):
             continue
         words = [change.words for change in way]
         if behind and not _would_be_taken(name, found, way):
             words.append(f"sdpa_kernel([{_backend(name)}]) around it")
-        ways.append(Better(kernel=name, changes=tuple(words), through="" if behind else _through(name)))
-    return ways
+        ways.append(Better(kernel=name, changes=tuple(words), through="" if entry is None else entry.title))
+    first = {each.through: each.kernel for each in reversed(ways) if each.through}
+    ways = [each for each in ways if not each.through or first[each.through] == each.kernel]
+    fused = [each for each in ways if KERNELS[each.kernel].fused]
+    return fused if fused and taken is None else ways
 
 
 def _installs(way: Sequence[Change]) -> bool:
@@ -133,13 +157,6 @@ BACKENDS = {
 
 def _backend(name: str) -> str:
     return BACKENDS.get(name, name)
-
-
-def _through(name: str) -> str:
-    """The function that leads to a kernel."""
-    if name in BACKENDS:
-        return ENTRIES["sdpa"].title
-    return next((entry.title for entry in ENTRIES.values() if name in entry.kernels), name)
 
 
 def _fallback(entry: Entry, found: Prediction, asked: Call, order: Sequence[str]) -> Fallback | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from trueup.attention.call import Place, Version
 from trueup.attention.devices import capability
+from trueup.attention.limits import code
 from trueup.environment.gpus import search
 from trueup.environment.host import Host
 from trueup.environment.interpreter import interpreter_of, package_folders
@@ -19,12 +20,20 @@ PACKAGES = ("torch", "transformers", "flash-attn", "flash-attn-3", "flash-attn-4
 NEWEST_TORCH: Version = (2, 13)
 """What is assumed where no torch is installed, and none is named."""
 SHIPPED: tuple[tuple[Version, Version, Version], ...] = (
-    ((2, 11), (13, 0), (9, 15, 1)),
-    ((2, 10), (12, 8), (9, 10, 2)),
+    ((2, 14), (13, 0), (9, 24, 0)),
+    ((2, 12), (13, 0), (9, 20, 0)),
+    ((2, 11), (13, 0), (9, 19, 0)),
     ((2, 8), (12, 8), (9, 10, 2)),
-    ((0,), (12, 6), (9, 5, 1)),
+    ((2, 7), (12, 6), (9, 5, 1)),
+    ((2, 5), (12, 4), (9, 1, 0)),
+    ((0,), (12, 1), (8, 9, 2)),
 )
-"""torch from a release on → CUDA and cuDNN of the wheel that `pip install torch` takes on Linux; not verified here."""
+"""torch from a release on → CUDA and cuDNN of the wheel that `pip install torch` takes on Linux.
+
+As the metadata of those wheels requires them; 2.13 by https://github.com/pytorch/pytorch/pull/187091, which came later.
+"""
+OLDEST_OF_CUDA_13: Version = (7, 5)
+"""Turing: https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +79,8 @@ def here(target: Target, host: Host, *, gpu: str | None = None, torch: Version |
         notes.append(f"a build with CUDA of torch {text(release(build.version))}; the one installed is {build.version}")
     cudnn = next((each.version for key, each in packages.items() if key.startswith("nvidia-cudnn-cu")), None)
     versions |= _libraries(versions["torch"], build.cuda if build else None, cudnn, notes)
+    if versions["cuda"] >= (13,) and found < OLDEST_OF_CUDA_13:
+        notes.append(f"a build of torch with code for {code(found)}, which CUDA 13 cannot make: one of CUDA 12.6")
     place = Place(device="cuda", capability=found, versions=versions)
     return Here(place, name, "" if looking is None else name, tuple(notes))
 

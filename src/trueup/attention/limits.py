@@ -184,7 +184,7 @@ def without(source: Source, feature: str, words: str, raises: bool = True) -> Co
     """A feature that the kernel has no argument for: a boolean field of the call."""
     return Constraint(
         about=words,
-        needs="none",
+        needs="none, as it has no argument for it",
         holds=lambda call: not getattr(call, feature),
         given=lambda call: words,
         source=source,

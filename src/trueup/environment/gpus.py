@@ -23,8 +23,9 @@ NEWEST_CUDA = {
 """Driver branch → CUDA of its release: https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/ (drivers table)."""
 
 CAPABILITIES = (
-    (r"GB300|B300", "10.3"), (r"GB200|B200|B100", "10.0"), (r"GB10\b", "12.1"), (r"H100|H200|H800|H20\b|GH200", "9.0"),
-    (r"RTX 50\d0|RTX PRO \d+ Blackwell", "12.0"), (r"RTX 40\d0|L40S?|L4\b|L20\b|Ada Generation", "8.9"),
+    (r"GB300|B300", "10.3"), (r"GB200|B200|B100", "10.0"), (r"GB10\b|DGX Spark", "12.1"), (r"Thor\b", "11.0"),
+    (r"H100|H200|H800|H20\b|GH200", "9.0"), (r"Orin\b", "8.7"),
+    (r"RTX 50\d0|RTX PRO \d+", "12.0"), (r"RTX 40\d0|L40S?|L4\b|L20\b|RTX \d{4} Ada|Ada Generation", "8.9"),
     (r"RTX 30\d0|A40\b|A10\b|A10G|A16\b|A2\b|RTX A\d{4}", "8.6"), (r"A100|A800|A30\b", "8.0"),
     (r"T4\b|RTX 20\d0|GTX 16\d0|Quadro RTX|TITAN RTX", "7.5"), (r"V100|TITAN V", "7.0"),
     (r"P40\b|P4\b|GTX 10\d0|TITAN X", "6.1"), (r"P100", "6.0"),
@@ -99,7 +100,7 @@ def newest_cuda(driver: str | None) -> str | None:
 
 def capability_of(name: str) -> str | None:
     """Compute capability by the name of the GPU."""
-    return next((capability for pattern, capability in CAPABILITIES if re.search(pattern, name)), None)
+    return next((capability for pattern, capability in CAPABILITIES if re.search(pattern, name, re.IGNORECASE)), None)
 
 
 def _gpu(row: dict[str, str]) -> Gpu:

@@ -79,7 +79,10 @@ RANKED = {"generation": "the best first by generation, not measured here", "meas
 
 
 def _print_others(page: Page, answer: KernelAnswer) -> None:
-    """Those of other functions: what serves and what does not in full, what is not there by name."""
+    """Those of other functions: what serves and what does not in full, what is not there by name.
+
+    Of what is not installed, what would serve then is told apart.
+    """
     candidates = [each for each in answer.candidates if not each.behind]
     elsewhere = [each for each in candidates if _lacks(each, *FROM_DEVICE)]
     missing = [each for each in candidates if each not in elsewhere and _lacks(each, "package")]
@@ -89,7 +92,9 @@ def _print_others(page: Page, answer: KernelAnswer) -> None:
         page.line((f"Kernels behind other functions, {RANKED[answer.ranked_by]}", "bold"))
     for candidate in there:
         _print_candidate(page, candidate)
-    for label, group in (("not installed", missing), ("other devices", elsewhere)):
+    serving = [each for each in missing if all(lack.about == "package" for lack in each.lacks)]
+    missing = [each for each in missing if each not in serving]
+    for label, group in (("if installed", serving), ("not installed", missing), ("other devices", elsewhere)):
         if group:
             labelled(page, label, ", ".join(each.kernel for each in group), 17)
 

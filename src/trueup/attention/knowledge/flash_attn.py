@@ -19,14 +19,13 @@ from trueup.attention.knowledge.sources import (
 
 INSTALL = "pip install {}; `trueup doctor --for {}` names the wheel that fits"
 NO_TENSOR = "no mask tensor: causal, a window, or cu_seqlens for padding and documents"
+FLASH_2_BACKWARD = (
+    "https://github.com/Dao-AILab/flash-attention/blob/v2.8.3/csrc/flash_attn/src/flash_bwd_launch_template.h#L300"
+)
 OLDEST_GPU = (8, 0)
 """Ampere: no code is built for what is older."""
 TAKEN: tuple[MaskKind, ...] = ("none", "causal", "window", "padding", "document")
 """Kinds of mask that the interfaces have arguments for."""
-
-
-def _float_masks_change(call: Call) -> Change | None:
-    return changes.drop_plain_mask(call)
 
 
 def _mask(release: str, where: str) -> Constraint:
@@ -64,6 +63,16 @@ def _asks(call: Call, feature: str) -> bool:
     return call.mask.kind == "window" if feature == "window" else bool(getattr(call, feature))
 
 
+def _is_small_and_trained(call: Call) -> bool:
+    """A backward of more than 192 on a GPU of 99 KB of shared memory a block."""
+    small = call.within((8, 6), (8, 9)) or call.within((12, 0))
+    return call.requires_grad and small and call.head_size > 192
+
+
+def _least_for_small_gpus(call: Call) -> tuple[int, ...]:
+    return (2, 6, 2) if call.head_size <= 224 else (2, 5, 5)
+
+
 RELEASES = (
     Constraint(
         about="GPU",
@@ -79,14 +88,11 @@ RELEASES = (
     _since("softcap", (2, 6, 0), "softcap"),
     Constraint(
         about="head size in training",
-        needs="at most 192 with dropout on sm_86 and sm_89 before flash-attn 2.7",
-        holds=lambda call: (
-            _newer(call, (2, 7, 0))
-            or not (call.requires_grad and call.dropout and call.head_size > 192 and call.within((8, 6), (8, 9)))
-        ),
-        given=lambda call: f"{call.head_size} with dropout",
-        change=changes.no_dropout,
-        source=flash_2(880, "2.6.3"),
+        needs="at most 192 before flash-attn 2.5.5, or above 224 before 2.6.2, on sm_86 and sm_89",
+        holds=lambda call: not _is_small_and_trained(call) or _newer(call, _least_for_small_gpus(call)),
+        given=limits.sizes,
+        change=lambda call: _upgrade(_least_for_small_gpus(call), "its backward needs less shared memory"),
+        source=flash_2(868, "2.6.1"),
         raises=True,
     ),
     Constraint(
@@ -136,6 +142,16 @@ FLASH_2 = Kernel(
             given=lambda call: "softcap and dropout",
             change=changes.no_dropout,
             source=flash_2(397),
+            raises=True,
+        ),
+        Constraint(
+            about="head size in training",
+            needs="at most 192 with dropout on sm_86, sm_89 and sm_120: from flash-attn 2.7.3 on no kernel runs, "
+            "without an error, and gradients are what was in memory",
+            holds=lambda call: not (_is_small_and_trained(call) and call.dropout),
+            given=lambda call: f"{call.head_size} with dropout {call.dropout:g}",
+            change=changes.no_dropout,
+            source=page(FLASH_2_BACKWARD, "flash-attn 2.8.3"),
             raises=True,
         ),
         _mask("flash-attn 2.8.3", FLASH_2_PYTHON.format(release="2.8.3")),

@@ -14,6 +14,10 @@ from trueup.attention.knowledge.sources import cuda, header, page
 
 EFFICIENT_GROUPS_SINCE = (2, 14)
 """https://github.com/pytorch/pytorch/pull/191085 (July 2026); the header of 2.13 has no sign of it yet."""
+DEEPSEEK_SINCE = (2, 11)
+"""https://github.com/pytorch/pytorch/pull/172621 (January 2026)"""
+SIXTEENTHS_SINCE = (2, 12)
+"""https://github.com/pytorch/pytorch/pull/174245 (February 2026, after the branch of 2.11)"""
 BUILT_IN = (Compiled(in_graph="operator", source=page("https://github.com/pytorch/pytorch", "torch 2.13")),)
 
 
@@ -156,7 +160,7 @@ def _cudnn_limit(call: Call) -> int:
             return 256
     elif call.within((9, 0), (9, 0)) and cudnn >= (9, 10):
         return 256
-    deepseek = call.head_size == 192 and call.value_size == 128
+    deepseek = call.head_size == 192 and call.value_size == 128 and call.place.torch >= DEEPSEEK_SINCE
     return 192 if deepseek and call.is_gpu(9, 10) and cudnn >= (9, 11) else 128
 
 
@@ -176,7 +180,7 @@ def _cudnn_dropout(call: Call) -> bool:
     cudnn = call.place.versions.get("cudnn", ())
     if call.dropout and (9, 11, 0) < cudnn < (9, 14, 0):
         return False
-    sixteenths = (call.dropout * 16).is_integer() or call.place.torch < (2, 14)
+    sixteenths = (call.dropout * 16).is_integer() or call.place.torch < SIXTEENTHS_SINCE
     return sixteenths and not (call.dropout and call.length == 1)
 
 
@@ -210,7 +214,7 @@ CUDNN = Kernel(
         limits.generations(cuda("check_cudnn_hardware_support"), (8, 0), (12, 1)),
         Constraint(
             about="dropout",
-            needs="none with cuDNN 9.11 to 9.13 or for one query; multiples of 1/16 from torch 2.14 on",
+            needs="none with cuDNN 9.11 to 9.13 or for one query; multiples of 1/16 from torch 2.12 on",
             holds=_cudnn_dropout,
             given=lambda call: f"dropout_p={call.dropout:g}",
             change=changes.no_dropout,
