@@ -22,7 +22,8 @@ def define(torch: Any, name: str, schema: str, run: Callable[..., Any], fake: Ca
     """
     namespace, _, short = name.partition("::")
     library = torch.library.Library(namespace, "FRAGMENT")
-    library.define(f"{short}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
+    strides = getattr(torch.Tag, "needs_exact_strides", None) or torch.Tag.needs_fixed_stride_order
+    library.define(f"{short}{schema}", tags=(torch.Tag.pt2_compliant_tag, strides))
     library.impl(short, run, "CompositeExplicitAutograd")
     torch.library.register_fake(name, fake, lib=library)
     _KEPT.append(library)
