@@ -132,6 +132,25 @@ def test_what_was_measured_here_ranks_before_what_is_assumed(capsys, tmp_path, m
     assert answer(capsys, "--shape", "2,4,8,64", "--no-grad")["ranked_by"] == "generation"
 
 
+@pytest.mark.parametrize("written", ["(2, 4, 8, 16)", "torch.Size([2, 4, 8, 16])", "2x4x8x16", "[2,4,8,16]"])
+def test_a_shape_is_taken_as_python_prints_it(capsys, written: str):
+    assert answer(capsys, "--shape", written, "--gpu", "cpu")["call"].startswith("queries (2, 4, 8, 16), ")
+
+
+@pytest.mark.parametrize(
+    ("written", "dtype"),
+    [("torch.bfloat16", "bf16"), ("Half", "fp16"), ("torch.float8_e4m3fn", "fp8"), ("float", "fp32")],
+)
+def test_a_dtype_is_taken_as_torch_names_it(capsys, written: str, dtype: str):
+    code = 1 if dtype == "fp8" else 0
+    assert f" {dtype}, " in answer(capsys, "--shape", "2,4,8,16", "--dtype", written, "--gpu", "cpu", code=code)["call"]
+
+
+def test_one_dimension_is_refused_in_words(capsys):
+    found = answer(capsys, "--shape", "128", "--gpu", "h100", code=1)
+    assert "dimensions: 1, needs 2 or more" in found["error"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -142,6 +161,7 @@ def test_what_was_measured_here_ranks_before_what_is_assumed(capsys, tmp_path, m
         (("--shape", "2,4,8,16", "--mask", "windows"), "is none of"),
         (("--shape", "2,4,8,16", "--mask", "window=0"), "is none of"),
         (("--shape", "2,4,8,16", "--mask", "causal=3"), "is none of"),
+        (("--shape", "2,4,8,16", "--mask", "window=\u00b2"), "is none of"),
         (("--shape", "2,4,8,16", "--dtype", "int8"), "'int8'"),
         (("--shape", "2,4,8,16", "--dropout", "1.5"), "is no probability"),
         (("--shape", "2,4,8,16", "--entry", "sage"), "is none of sdpa, "),

@@ -105,6 +105,8 @@ ODD = (
     ),
     on(CPU_PLACE, key=(2, 32, 512, 128), value=(2, 32, 511, 128)),
     on(Place(device="cuda", capability=(9, 0), versions={"torch": (2, 10), "cudnn": (9, 12, 0)}), dropout=0.5),
+    on(query=(128,), key=(128,), value=(128,)),
+    on(query=(70000, 4, 49, 32), key=(70000, 4, 49, 32), value=(70000, 4, 49, 32)),
     on(query=(1, 1, 2, 70000), key=(1, 1, 2, 70000), value=(1, 1, 2, 70000)),
 )  # fmt: skip
 

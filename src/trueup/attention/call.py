@@ -130,6 +130,10 @@ class Call:
         return self.key[-2] if len(self.key) > 1 else 1
 
     @property
+    def value_length(self) -> int:
+        return self.value[-2] if len(self.value) > 1 else 1
+
+    @property
     def heads(self) -> int:
         return self.query[-3] if self.rank > 2 else 1
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DTYPES: dict[str, Dtype] = {
     "bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "float16": "fp16", "half": "fp16", "fp32": "fp32",
     "float32": "fp32", "float": "fp32", "fp64": "fp64", "float64": "fp64", "double": "fp64", "fp8": "fp8",
-    "float8": "fp8",
+    "float8": "fp8", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8",
 }  # fmt: skip
 MASKS = "none, causal, causal-tensor, all-ones, padding, document, float or window=N"
 SWITCHES = ("flash", "efficient", "cudnn", "math")
@@ -28,9 +28,11 @@ LARGEST = 1 << 40
 
 
 def shape(value: str) -> tuple[int, ...]:
-    """`2,32,4096,128`"""
+    """`2,32,4096,128`, also as Python prints it: `torch.Size([2, 32, 4096, 128])`"""
     try:
-        sizes = tuple(int(part) for part in value.replace("x", ",").split(","))
+        sizes = tuple(
+            int(part) for part in value.removeprefix("torch.Size").strip("()[] ").replace("x", ",").split(",")
+        )
     except ValueError:
         raise click.BadParameter(f"{value} is no shape; give numbers with commas: 2,32,4096,128") from None
     if not 1 <= len(sizes) <= 6 or not all(0 <= size <= LARGEST for size in sizes):
@@ -38,12 +40,20 @@ def shape(value: str) -> tuple[int, ...]:
     return sizes
 
 
+def dtype_name(value: str) -> Dtype:
+    """`bf16`, `bfloat16`, `torch.bfloat16`"""
+    known = DTYPES.get(value.lower().removeprefix("torch."))
+    if known is None:
+        raise click.BadParameter(f"'{value}' is none of {', '.join(DTYPES)}")
+    return known
+
+
 def mask(value: str) -> Mask:
     """One of the kinds, or `window=N`."""
     from trueup.attention.call import MASK_KINDS, Mask
 
     name, sign, number = value.partition("=")
-    if name == "window" and number.isdigit() and int(number) > 0:
+    if name == "window" and number.isdecimal() and int(number) > 0:
         return Mask(kind="window", window=int(number))
     kind = next((kind for kind in MASK_KINDS if kind == name), None)
     if kind is None or sign or kind == "window":
@@ -99,7 +109,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--kv-shape", type=shape, metavar="B,H,S,D", help="Shape of keys and values as a whole."),
             click.option(
                 "--dtype",
-                type=click.Choice(list(DTYPES), case_sensitive=False),
+                type=dtype_name,
                 default="bf16",
                 show_default=True,
                 metavar="NAME",
@@ -157,7 +167,7 @@ def explain(
     kv_length: int | None,
     value_size: int | None,
     kv_shape: tuple[int, ...] | None,
-    dtype: str,
+    dtype: Dtype,
     hidden: Mask,
     through: str,
     gpu: str | None,
@@ -193,7 +203,7 @@ def explain(
         query=query,
         key=key,
         value=value,
-        dtype=DTYPES[dtype.lower()],
+        dtype=dtype,
         mask=hidden,
         contiguous=not strided,
         requires_grad=requires_grad,

@@ -93,14 +93,14 @@ MATH = Kernel(
         Constraint(
             about="length",
             needs="as many values as keys",
-            holds=lambda call: call.key_length == call.value[-2],
-            given=lambda call: f"{call.key_length} keys, {call.value[-2]} values",
+            holds=lambda call: call.key_length == call.value_length,
+            given=lambda call: f"{call.key_length} keys, {call.value_length} values",
             source=_run("_scaled_dot_product_attention_math"),
             raises=True,
         ),
         Constraint(
             about="heads",
-            needs="batch and heads that broadcast, or enable_gqa",
+            needs="batch and heads that broadcast, or enable_gqa and a divisor of the heads of queries",
             holds=_broadcast,
             given=limits.heads,
             change=changes.enable_gqa,

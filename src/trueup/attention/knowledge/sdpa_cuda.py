@@ -18,6 +18,8 @@ DEEPSEEK_SINCE = (2, 11)
 """https://github.com/pytorch/pytorch/pull/172621 (January 2026)"""
 SIXTEENTHS_SINCE = (2, 12)
 """https://github.com/pytorch/pytorch/pull/174245 (February 2026, after the branch of 2.11)"""
+BATCHES_SINCE = (2, 13)
+"""https://github.com/pytorch/pytorch/pull/180718 (April 2026, after the branch of 2.12)"""
 BUILT_IN = (Compiled(in_graph="operator", source=page("https://github.com/pytorch/pytorch", "torch 2.13")),)
 
 
@@ -239,6 +241,13 @@ CUDNN = Kernel(
             holds=_cudnn_sizes,
             given=limits.sizes,
             change=lambda call: changes.pad_sizes(call, 8),
+            source=cuda("check_cudnn_tensor_shapes"),
+        ),
+        Constraint(
+            about="batch",
+            needs="a batch and heads of at most 65535, from torch 2.13 on",
+            holds=lambda call: max(call.batch, call.heads) <= 65535 or call.place.torch < BATCHES_SINCE,
+            given=lambda call: f"a batch of {call.batch}, {call.heads} heads",
             source=cuda("check_cudnn_tensor_shapes"),
         ),
         Constraint(
