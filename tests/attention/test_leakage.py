@@ -149,6 +149,14 @@ def test_dtypes():
         assert leakage(llama(), batch).verdict == "leak"
 
 
+def test_low_precision_is_known_behind_an_output_in_float32():
+    """accelerate hands out what autocast computes as float32: rounding is that of bf16 all the same."""
+    model = Own().to(torch.bfloat16)
+    model.register_forward_hook(lambda module, args, output: output.float())
+    found = leakage(model, {"tokens": packed_batch()["input_ids"], "position_ids": packed_batch()["position_ids"]})
+    assert (found.verdict, found.dtype) == ("leak", "bfloat16")
+
+
 def step(model, batch):
     """One training step; the gradient of every parameter."""
     model.zero_grad()

@@ -133,7 +133,8 @@ def reasons(left_out: tuple[LeftOut, ...]) -> Iterator[tuple[str, str]]:
     """Names of kernels that share a reason, and the reason."""
     by_reason: dict[str, list[str]] = {}
     for each in left_out:
-        by_reason.setdefault(each.reason, []).append(f"{each.kernel}, {in_words(each.mode)}" if each.mode else each.kernel)
+        name = f"{each.kernel}, {in_words(each.mode)}" if each.mode else each.kernel
+        by_reason.setdefault(each.reason, []).append(name)
     for reason, names in by_reason.items():
         yield "; ".join(names), reason
 

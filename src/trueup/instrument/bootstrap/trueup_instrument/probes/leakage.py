@@ -215,7 +215,7 @@ def _compared(seen: list[Any], plans: list[Change], documents: Documents) -> dic
     apart = (numbers >= 0)[..., None]
     scale = _largest(base.abs() * apart)
     noise = _largest(_difference(base, again) * apart)
-    dtype = str(base.dtype).removeprefix("torch.")
+    dtype = _precision(base)
     worst: dict[str, Any] = {"change": 0.0, "source": None, "target": None, "row": None}
     elsewhere: float | None = None
     for plan, (result, _, _) in zip(plans, seen[2:], strict=False):
@@ -250,6 +250,16 @@ def _compared(seen: list[Any], plans: list[Change], documents: Documents) -> dic
         "measured_at": at,
         "every": every,
     }
+
+
+def _precision(values: Any) -> str:
+    """Name of the dtype that the values have in truth: results in low precision may be handed out as float32."""
+    torch = sys.modules["torch"]
+    if values.dtype == torch.float32:
+        for low in (torch.bfloat16, torch.float16):
+            if torch.equal(values.to(low).to(values.dtype), values):
+                return str(low).removeprefix("torch.")
+    return str(values.dtype).removeprefix("torch.")
 
 
 def _difference(one: Any, other: Any) -> Any:
