@@ -12,6 +12,8 @@ class Block(nn.Module):
         self.norm = nn.LayerNorm(dim)
         self.qkv = nn.Linear(dim, 3 * dim)
         self.out = nn.Linear(dim, dim)
+        self.mlp_norm = nn.LayerNorm(dim)
+        self.up, self.gate, self.down = nn.Linear(dim, 2 * dim), nn.Linear(dim, 2 * dim), nn.Linear(2 * dim, dim)
 
     def forward(self, x, max_seqlen):
         b, s, d = x.shape
@@ -19,7 +21,9 @@ class Block(nn.Module):
         i = torch.arange(s)
         window = (i[:, None] - i[None, :]).abs() < max_seqlen
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=window)
-        return x + self.out(y.transpose(1, 2).reshape(b, s, d))
+        x = x + self.out(y.transpose(1, 2).reshape(b, s, d))
+        y = self.mlp_norm(x)
+        return x + self.down(F.gelu(self.gate(y)) * self.up(y))
 
 
 class Model(nn.Module):
@@ -42,7 +46,7 @@ model = Model()
 for block in model.blocks:
     block.compile(backend="aot_eager", dynamic=False)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-for step in range(24):
+for step in range(30):
     ids = torch.randint(0, 100, (4, 120))
     max_seqlen = int(torch.randint(5, 120, (1,)))
     logits = model(ids, torch.tensor(max_seqlen))
