@@ -91,6 +91,11 @@ bool large_shared_memory() {  // A100/A800 or H100/H800
   return (major == 8 || major == 9) && minor == 0;
 }
 
+bool small_shared_memory() {  // 99 KB a block
+  auto [major, minor] = capability();
+  return (major == 8 && (minor == 6 || minor == 9)) || major == 12;
+}
+
 void check_gpu(const Tensor& q) {
   // Since 2.7 the device is switched to first; before, after the checks.
   if (generation == kFlash27)
@@ -133,6 +138,7 @@ void check_inputs_contiguous(const Tensor& q, const Tensor& k, const Tensor& v) 
 }
 
 void check_heads(int64_t heads, int64_t heads_k) {
+  TORCH_CHECK(heads_k > 0, "CPU stand-in: k has no heads; flash-attn divides by their number here, and the process dies");
   TORCH_CHECK(heads % heads_k == 0, "Number of heads in key/value must divide number of heads in query");
 }
 
@@ -563,7 +569,7 @@ Tensor without_padding(const Tensor& x, int64_t head_dim) { return x.size(-1) ==
 // What a forward or backward needs beyond its tensors; raises as the real one does while filling its parameters.
 void set_scoring(Problem& p, float scale, float softcap, int left, int right, int64_t max_seqlen_k, float p_dropout) {
   TORCH_CHECK(p_dropout < 1.f);
-  p.dropout.p = p_dropout;
+  p.dropout.p = std::max(p_dropout, 0.f);  // the kernels ask whether less than everything is kept
   p.scoring.scale = scale;
   p.scoring.softcap = softcap;
   p.scoring.set_window(left, right, max_seqlen_k);
@@ -981,6 +987,10 @@ Tensors backward(const Tensor& dout, const Tensor& q, const Tensor& k, const Ten
                         : dense_sequences(batch, rows, keys);
   if (packing && !packed_lse)
     for (Sequence& s : p.sequences) s.computed_rows = std::min(s.computed_rows, rows);
+  // flash_bwd_launch_template.h, run_mha_bwd_hdim256: since 2.7.3 nothing refuses this before.
+  TORCH_CHECK(!(small_shared_memory() && head_dim > 192 && p.dropout.p > 0),
+              "CPU stand-in: for head dim > 192 with dropout flash-attn launches no backward kernel on this GPU and says "
+              "nothing; gradients are what was in memory");
   run_backward(p);
 
   return {without_padding(dq, own_head_dim), without_padding(dk, own_head_dim), without_padding(dv, own_head_dim), dot};
