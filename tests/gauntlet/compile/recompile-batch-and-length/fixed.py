@@ -9,7 +9,7 @@ class GRUCellLM(nn.Module):
     def __init__(self, vocab, dim):
         super().__init__()
         self.embed = nn.Embedding(vocab, dim)
-        self.mix = nn.ModuleList(nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, dim), nn.GELU()) for _ in range(4))
+        self.mix = nn.ModuleList(nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, dim), nn.GELU()) for _ in range(8))
         self.head = nn.Linear(dim, vocab)
 
     def forward(self, ids):
@@ -22,7 +22,7 @@ class GRUCellLM(nn.Module):
 def budget_batches(tokens, steps):
     generator = torch.Generator().manual_seed(1)
     for _ in range(steps):
-        length = int(torch.randint(8, 40, (1,), generator=generator))
+        length = int(torch.randint(8, 64, (1,), generator=generator))
         yield torch.randint(0, 90, (max(2, tokens // length), length), generator=generator)
 
 
@@ -31,7 +31,7 @@ def main():
     model = GRUCellLM(90, 64)
     compiled = torch.compile(model, backend="aot_eager")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    for step, ids in enumerate(budget_batches(256, 14)):
+    for step, ids in enumerate(budget_batches(512, 30)):
         logits = compiled(ids[:, :-1])
         loss = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
         optimizer.zero_grad(set_to_none=True)
