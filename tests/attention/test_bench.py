@@ -1,12 +1,13 @@
 """The attention benchmark: what it measures is the attention that was asked for, and its numbers are what they say."""
 
+import inspect
 import json
 import time
 
 import pytest
 import torch
 
-from trueup.attention.bench import memory, roofline, running, trying
+from trueup.attention.bench import memory, roofline, running, trying, ways
 from trueup.attention.bench.case import MASKS, CaseError, allowed, case_of, density
 from trueup.attention.bench.running import NoDevice, bench, here
 from trueup.attention.bench.saved import measured_order, save
@@ -193,3 +194,36 @@ def test_compiled_kernels():
     assert rows["flex, compiled"].peak_bytes < rows["flex-eager"].peak_bytes / 2  # it really ran compiled
     assert all(row.compile_seconds for name, row in rows.items() if "compiled" in name)
     assert max(row.error for row in found.rows) < 1e-5
+
+
+@pytest.mark.parametrize("mask", ["none", "causal", "document=3"])
+@pytest.mark.parametrize("kv_heads", [4, 2])
+def test_varlen_attn_is_called_with_arguments_that_this_torch_has(monkeypatch, mask: str, kv_heads: int):
+    """It runs on GPUs alone; what it is given is held against its signature."""
+    from torch.nn.attention import varlen
+
+    real = inspect.signature(varlen.varlen_attn)
+    given = {}
+
+    def varlen_attn(*args, **kwargs):
+        bound = real.bind(*args, **kwargs)
+        given.update(bound.arguments)
+        return bound.arguments["query"]
+
+    varlen_attn.__signature__ = real
+    monkeypatch.setattr(varlen, "varlen_attn", varlen_attn)
+    case = case_of("2,4,10,8", mask=mask, kv_heads=kv_heads)
+    attention = next(way for way in ways.CUDA if way.kernel == "varlen-attn").make(case, torch, "cpu")
+    q, k = torch.randn(case.query), torch.randn(case.key)
+    assert torch.equal(attention(q, k, k), q)
+    assert given.get("window_size", (-1, -1)) == ((-1, -1) if mask == "none" else (-1, 0))
+    assert given.get("enable_gqa", False) == (kv_heads == 2)
+    assert given["cu_seq_q"].tolist() == ([0, 4, 7, 10, 14, 17, 20] if mask == "document=3" else [0, 10, 20])
+
+
+def test_an_older_varlen_attn_has_a_flag_for_causal_and_no_shared_heads():
+    known = ("query", "is_causal", "scale")  # of torch 2.10
+    assert ways._varlen_options(True, False, known) == {"is_causal": True}
+    assert ways._varlen_options(False, False, known) == {}
+    with pytest.raises(ways.CannotCall, match="as many heads"):
+        ways._varlen_options(True, True, known)

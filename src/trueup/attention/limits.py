@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from trueup.attention import changes
 from trueup.attention.call import Call, Dtype, MaskKind, Version
@@ -209,6 +210,25 @@ def grouped_heads(source: Source, raises: bool = True) -> Constraint:
     )
 
 
+def flagged_heads(source: Source) -> Constraint:
+    """Groups of heads by the flag alone."""
+
+    def holds(call: Call) -> bool:
+        if not call.key_heads == call.value_heads > 0:
+            return False
+        return call.heads == call.key_heads or (call.enable_gqa and call.heads % call.key_heads == 0)
+
+    return Constraint(
+        about="heads",
+        needs="as many heads of keys as of queries, or enable_gqa and a divisor of them",
+        holds=holds,
+        given=heads,
+        change=changes.enable_gqa,
+        source=source,
+        raises=True,
+    )
+
+
 def same_batch(source: Source, raises: bool = False) -> Constraint:
     return Constraint(
         about="batch",
@@ -222,8 +242,6 @@ def same_batch(source: Source, raises: bool = False) -> Constraint:
 
 def with_package(call: Call, name: str, release: Version) -> Call:
     """The call where a package is installed."""
-    from dataclasses import replace
-
     versions = {**call.place.versions, name: release or (9999,)}
     return replace(call, place=replace(call.place, versions=versions))
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from trueup.attention.bench.case import Case, allowed, bias, rule
+from trueup.attention.bench.case import NAMES, Case, allowed, bias, rule
 
 Attention = Callable[[Any, Any, Any], Any]
 
@@ -98,9 +99,7 @@ def _eager(case: Case, torch: Any, device: str) -> Attention:
     may = allowed(case, torch, device)
     mask = bias(case, torch, device) if case.mask == "float" else None
     if may is not None:
-        dtype = getattr(
-            torch, {"fp64": "float64", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[case.dtype]
-        )
+        dtype = getattr(torch, NAMES[case.dtype])
         mask = torch.zeros(may.shape, dtype=dtype, device=device).masked_fill(~may, torch.finfo(dtype).min)
     module = SimpleNamespace(num_key_value_groups=case.groups, training=True)
     scaling = case.query[3] ** -0.5
@@ -148,14 +147,26 @@ def _varlen(case: Case, torch: Any, device: str) -> Attention:
     starts = [row * length + -(-part * length // parts) for row in range(batch) for part in range(parts)]
     ends = torch.tensor([*starts, batch * length], dtype=torch.int32, device=device)
     longest = max(end - start for start, end in zip(starts, [*starts[1:], batch * length], strict=True))
-    is_causal = case.mask != "none"
+    options = _varlen_options(case.mask != "none", case.groups > 1, inspect.signature(varlen_attn).parameters)
 
     def attention(q: Any, k: Any, v: Any) -> Any:
         flat = [each.transpose(1, 2).reshape(batch * length, each.shape[1], each.shape[3]) for each in (q, k, v)]
-        out = varlen_attn(*flat, ends, ends, longest, longest, is_causal=is_causal)
+        out = varlen_attn(*flat, ends, ends, longest, longest, **options)
         return out.view(batch, length, *out.shape[1:]).transpose(1, 2)
 
     return attention
+
+
+def _varlen_options(is_causal: bool, grouped: bool, known: Container[str]) -> dict[str, Any]:
+    """torch 2.10 has a flag for causal; later ones a window, and a flag for shared heads."""
+    if grouped and "enable_gqa" not in known:
+        raise CannotCall("takes as many heads of keys as of queries with this torch")
+    options: dict[str, Any] = {"enable_gqa": True} if grouped else {}
+    if is_causal and "window_size" in known:
+        options["window_size"] = (-1, 0)
+    elif is_causal:
+        options["is_causal"] = True
+    return options
 
 
 CPU = (

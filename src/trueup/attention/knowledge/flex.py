@@ -29,18 +29,7 @@ COMMON = (
     ),
     limits.four_dimensions(_ran(2320), raises=True),
     limits.same_key_size(_ran(2067)),
-    Constraint(
-        about="heads",
-        needs="as many heads of keys as of queries, or enable_gqa and a divisor of them",
-        holds=lambda call: (
-            call.key_heads == call.value_heads > 0
-            and (call.heads == call.key_heads or (call.enable_gqa and call.heads % call.key_heads == 0))
-        ),
-        given=limits.heads,
-        change=changes.enable_gqa,
-        source=_ran(2322),
-        raises=True,
-    ),
+    limits.flagged_heads(_ran(2322)),
     Constraint(
         about="backward",
         needs="a GPU, or inputs that require no gradient",

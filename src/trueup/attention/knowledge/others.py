@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.attention import changes, limits
-from trueup.attention.call import Call, MaskKind
+from trueup.attention.call import MaskKind
 from trueup.attention.constraints import Constraint
 from trueup.attention.kernel import Compiled, Kernel
 from trueup.attention.knowledge.flash_attn import TAKEN
@@ -27,18 +27,7 @@ VARLEN = Kernel(
         limits.dtypes(cuda("check_dtypes_low_precision"), "bf16", "fp16", raises=True),
         limits.same_sizes(cuda("check_head_dim_size_flash"), raises=True),
         limits.head_size(cuda("check_head_dim_size_flash"), 256, raises=True),
-        Constraint(
-            about="heads",
-            needs="as many heads of keys as of queries, or enable_gqa and a divisor of them",
-            holds=lambda call: (
-                call.key_heads == call.value_heads > 0
-                and (call.heads == call.key_heads or (call.enable_gqa and call.heads % call.key_heads == 0))
-            ),
-            given=limits.heads,
-            change=changes.enable_gqa,
-            source=installed(VARLEN_FILE, 295, "torch 2.13"),
-            raises=True,
-        ),
+        limits.flagged_heads(installed(VARLEN_FILE, 295, "torch 2.13")),
         limits.no_dropout(installed(VARLEN_FILE, 118, "torch 2.13"), raises=True),
         limits.masks(
             installed(VARLEN_FILE, 176, "torch 2.13"),
@@ -62,14 +51,11 @@ VARLEN = Kernel(
 XFORMERS_MASKS: tuple[MaskKind, ...] = ("none", "causal", "window", "padding", "document")
 
 
-def _xformers(name: str) -> Constraint:
-    return limits.package(
-        page("https://pypi.org/project/xformers/", "xformers"),
-        "xformers",
-        how="pip install xformers; `trueup doctor --for xformers` names the wheel that fits",
-    )
-
-
+INSTALLED = limits.package(
+    page("https://pypi.org/project/xformers/", "xformers"),
+    "xformers",
+    how="pip install xformers; `trueup doctor --for xformers` names the wheel that fits",
+)
 SAME_HEADS = Constraint(
     about="heads",
     needs="as many heads of keys and values as of queries; groups as a dimension of their own",
@@ -96,7 +82,7 @@ XFORMERS_FLASH = Kernel(
     operators=("xformers_flash::flash_fwd",),
     device_kernels=("flash_fwd_kernel",),
     constraints=(
-        _xformers("flash"),
+        INSTALLED,
         limits.device(xformers("flash.py"), "cuda"),
         limits.generations(xformers("flash.py"), (8, 0)),
         limits.dtypes(xformers("flash.py"), "bf16", "fp16"),
@@ -126,7 +112,7 @@ XFORMERS_FLASH_3 = Kernel(
     operators=("xformers_flash3::flash_fwd",),
     device_kernels=("FlashAttnFwdSm90", "FlashAttnFwdSm80"),
     constraints=(
-        _xformers("flash3"),
+        INSTALLED,
         limits.device(xformers("flash3.py"), "cuda"),
         limits.generations(xformers("flash3.py"), (8, 0), (9, 0)),
         limits.dtypes(xformers("flash3.py"), "bf16", "fp16"),
@@ -150,7 +136,7 @@ XFORMERS_CUTLASS = Kernel(
     operators=("xformers::efficient_attention_forward_cutlass",),
     device_kernels=("fmha_cutlassF",),
     constraints=(
-        _xformers("cutlass"),
+        INSTALLED,
         limits.device(xformers("cutlass.py"), "cuda"),
         limits.generations(xformers("cutlass.py"), (5, 0), (9, 0)),
         limits.dtypes(xformers("cutlass.py"), "bf16", "fp16", "fp32"),
@@ -162,9 +148,7 @@ XFORMERS_CUTLASS = Kernel(
 )
 
 
-def _halves(call: Call) -> bool:
-    return call.dtype in ("fp64", "fp32", "fp16", "bf16")
-
+MODELS = page("https://github.com/huggingface/transformers", "transformers 5.24", "run")
 
 EAGER = Kernel(
     name="eager",
@@ -173,22 +157,14 @@ EAGER = Kernel(
     package="transformers",
     operators=("aten::_softmax",),
     constraints=(
-        Constraint(
-            about="dtype",
-            needs="fp64, fp32, fp16 or bf16",
-            holds=_halves,
-            given=lambda call: call.dtype,
-            change=lambda call: changes.cast("bf16"),
-            source=page("https://github.com/huggingface/transformers", "transformers 5.24", "run"),
-            raises=True,
-        ),
-        limits.same_key_size(page("https://github.com/huggingface/transformers", "transformers 5.24", "run")),
+        limits.dtypes(MODELS, "fp64", "fp32", "fp16", "bf16", raises=True),
+        limits.same_key_size(MODELS),
     ),
     compiled=(
         Compiled(
             in_graph="traced",
             words="its operators are compiled and partly fused; the scores stay in memory",
-            source=page("https://github.com/huggingface/transformers", "transformers 5.24", "run"),
+            source=MODELS,
         ),
     ),
 )
