@@ -161,3 +161,13 @@ def test_what_cannot_be_an_operator_says_what_to_give(
 ) -> None:
     with pytest.raises(ValueError, match=words):
         bridge(function, **options)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_wrong_call_is_refused(compiled: bool) -> None:
+    def call(q: Any, k: Any, v: Any) -> Any:
+        return KERNEL(q, k, v, casual=False)[0]
+
+    ran = torch.compile(call, backend="eager", fullgraph=True) if compiled else call
+    with pytest.raises((TypeError, torch._dynamo.exc.Unsupported), match="takes q, k, v, causal"):
+        ran(*opaque.inputs())

@@ -56,7 +56,7 @@ def bridged(torch: Any, original: Callable[..., Any], entry: Entry) -> Callable[
         if not captured():
             return original(*args, **kwargs)
         given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
-        if not entry.carries(given):
+        if len(given) != len(names) or not entry.carries(given):  # a wrong call is the library's to refuse
             return original(*args, **kwargs)
         return entry.unpack(given, operator(*entry.pack(given)))
 

@@ -99,18 +99,16 @@ class _Function:
     def _call(self, operator: Any) -> Callable[..., Any]:
         torch, captured, eager = self.torch, captures(self.torch), self.function
         if self.given_backward is not None:
-            eager = self._eager(operator)
-        names = tuple(each.name for each in self.taken)
-        query = names[self.inputs[0]]
-        defaults = {each.name: each.default for each in self.taken if each.default is not inspect.Parameter.empty}
+            eager = self._eager()
+        ordered, query = _ordered(self.name, self.taken), self.inputs[0]
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if not captured():
                 return eager(*args, **kwargs)
-            given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
+            given = ordered(args, kwargs)
             kind = given[query].device.type
             autocast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
-            return operator(*[given[name] for name in names], autocast)
+            return operator(*given, autocast)
 
         call.__name__ = call.__qualname__ = getattr(self.function, "__name__", self.name)
         call.__doc__, call.__module__ = self.function.__doc__, self.function.__module__
@@ -118,11 +116,10 @@ class _Function:
         call._trueup_bridge = operator  # type: ignore[attr-defined]
         return call
 
-    def _eager(self, operator: Any) -> Callable[..., Any]:
+    def _eager(self) -> Callable[..., Any]:
         """The kernel and its backward without a dispatcher between them, as a library itself would join them."""
         run, backward, outputs, count = self.call, self.given_backward, self.outputs, len(self.taken)
-        inputs, names = self.inputs, [each.name for each in self.taken]
-        defaults = {each.name: each.default for each in self.taken if each.default is not inspect.Parameter.empty}
+        inputs, ordered = self.inputs, _ordered(self.name, self.taken)
         assert backward is not None
 
         class Kernel(self.torch.autograd.Function):  # type: ignore[misc,name-defined]
@@ -140,10 +137,7 @@ class _Function:
                 return _placed(self.run_backward(grad, *results, *args, None), inputs, count)
 
         def eager(*args: Any, **kwargs: Any) -> Any:
-            if kwargs or len(args) < count:
-                given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
-                args = tuple(given[name] for name in names)
-            return Kernel.apply(*args)
+            return Kernel.apply(*(args if len(args) == count and not kwargs else ordered(args, kwargs)))
 
         return eager
 
@@ -261,6 +255,22 @@ def _inputs(taken: tuple[Argument, ...], named: Sequence[str] | None) -> tuple[i
             + (", ".join(tensors) or "none")
         )
     return tuple(tensors[name] for name in wanted)
+
+
+def _ordered(name: str, taken: tuple[Argument, ...]) -> Callable[[Any, Any], list[Any]]:
+    """A function from the arguments of a call to all arguments in their order. It raises TypeError for a wrong call."""
+    names = tuple(each.name for each in taken)
+    defaults = {each.name: each.default for each in taken if each.default is not inspect.Parameter.empty}
+
+    def ordered(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
+        if len(args) > len(names) or len(given) != len(names) or any(each not in given for each in names):
+            raise TypeError(
+                f"{name} takes {', '.join(names)}; given {len(args)} of them and {', '.join(kwargs) or 'none'}"
+            )
+        return [given[each] for each in names]
+
+    return ordered
 
 
 def _several(count: int, written: str) -> str:
