@@ -27,7 +27,7 @@ FILE = re.compile(r"(?P<package>torch|transformers)/(?P<file>[\w/.]+):(?P<line>\
 H100 = Place(
     device="cuda",
     capability=(9, 0),
-    versions={"torch": (2, 13), "cudnn": (9, 15, 1), "cuda": (13, 0), "flash-attn": (2, 8, 3), "transformers": (5, 24)},
+    versions={"torch": (2, 13), "cudnn": (9, 20, 0), "cuda": (13, 0), "flash-attn": (2, 8, 3), "transformers": (5, 24)},
 )
 SHAPE = (2, 32, 512, 128)
 
@@ -148,6 +148,23 @@ def test_the_way_to_a_kernel_is_taken_and_leads_there(name: str, call: Call, cha
         assert change.words.startswith(words)
         call = change.apply(call)
     assert not KERNELS[name].obstacles(call)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "size", "training", "serves"),
+    [
+        ("varlen-attn", 70, False, False), ("varlen-attn", 72, True, True), ("xformers-flash", 70, False, False),
+        ("xformers-flash3", 40, False, True), ("xformers-flash3", 40, True, False), ("xformers-flash3", 64, True, True),
+        ("xformers-cutlass", 70, False, False), ("xformers-cutlass", 72, True, True),
+        ("sdpa-flash", 70, True, True), ("flash-attn-2", 70, True, True),
+    ],
+)  # fmt: skip
+def test_who_pads_head_sizes_by_itself(kernel: str, size: int, training: bool, serves: bool):
+    """Read in each: flash-attn and torch's scaled_dot_product_attention pad for their kernels, the others refuse."""
+    shape = (2, 4, 128, size)
+    place = replace(H100, versions={**H100.versions, "xformers": (0, 0, 34)})
+    call = on(place, query=shape, key=shape, value=shape, requires_grad=training)
+    assert (not KERNELS[kernel].obstacles(call)) == serves
 
 
 @pytest.mark.parametrize(

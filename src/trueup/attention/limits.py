@@ -92,6 +92,7 @@ def head_size(
     least: int = 1,
     *,
     when: Holds = lambda call: True,
+    about: str = "head size",
     raises: bool = False,
 ) -> Constraint:
     """Head sizes of queries and values from `least` to `most` that are multiples of something."""
@@ -105,13 +106,36 @@ def head_size(
 
     parts = [f"multiples of {multiple}"] if multiple > 1 else []
     return Constraint(
-        about="head size",
+        about=about,
         needs=" and ".join([*parts, f"from {least} to {most}" if least > 1 else f"at most {most}"]),
         holds=lambda call: not when(call) or (fits(call.head_size) and fits(call.value_size)),
         given=sizes,
         change=change,
         source=source,
         raises=raises,
+    )
+
+
+def aligned_for_cutlass(source: Source) -> Constraint:
+    """Head sizes of the memory-efficient kernel: what one load of a matrix product takes."""
+
+    def alignment(call: Call) -> int:
+        half = call.dtype in ("fp16", "bf16")
+        tensor_cores = call.within((8, 0)) or (call.within((7, 0)) and half)
+        least = 4 if call.within((8, 0)) else 1
+        return max(least, 8 if half else 4) if tensor_cores else least
+
+    def holds(call: Call) -> bool:
+        same = call.query[-1] == call.key[-1]
+        return same and all(size > 0 and size % alignment(call) == 0 for size in (call.head_size, call.value_size))
+
+    return Constraint(
+        about="head size",
+        needs="multiples of 8 in half precision, of 4 in fp32 from sm_80 on",
+        holds=holds,
+        given=sizes,
+        change=lambda call: changes.pad_sizes(call, alignment(call)),
+        source=source,
     )
 
 

@@ -7,9 +7,14 @@ from trueup.attention.call import MaskKind
 from trueup.attention.constraints import Constraint
 from trueup.attention.kernel import Compiled, Kernel
 from trueup.attention.knowledge.flash_attn import TAKEN
-from trueup.attention.knowledge.sources import cuda, installed, page, xformers
+from trueup.attention.knowledge.sources import NATIVE, cuda, installed, page, xformers
 
 VARLEN_FILE = "torch/nn/attention/varlen.py"
+VARLEN_CODE = page(
+    NATIVE.format(commit="03b7c19dbe228c9febd503755f723240945f8067", file="cuda/flash_attn/flash_api.cpp")
+    + " (mha_varlen_fwd)",
+    "torch main, 2026",
+)
 
 VARLEN = Kernel(
     name="varlen-attn",
@@ -26,7 +31,8 @@ VARLEN = Kernel(
         limits.generations(cuda("check_flash_attention_hardware_support"), (8, 0), (12, 1), raises=True),
         limits.dtypes(cuda("check_dtypes_low_precision"), "bf16", "fp16", raises=True),
         limits.same_sizes(cuda("check_head_dim_size_flash"), raises=True),
-        limits.head_size(cuda("check_head_dim_size_flash"), 256, raises=True),
+        limits.head_size(VARLEN_CODE, 256, multiple=8, raises=True),
+        limits.last_stride(VARLEN_CODE, of_mask=False, raises=True),
         limits.flagged_heads(installed(VARLEN_FILE, 295, "torch 2.13")),
         limits.no_dropout(installed(VARLEN_FILE, 118, "torch 2.13"), raises=True),
         limits.masks(
@@ -86,7 +92,7 @@ XFORMERS_FLASH = Kernel(
         limits.device(xformers("flash.py"), "cuda"),
         limits.generations(xformers("flash.py"), (8, 0)),
         limits.dtypes(xformers("flash.py"), "bf16", "fp16"),
-        limits.head_size(xformers("flash.py"), 256),
+        limits.head_size(xformers("flash.py"), 256, multiple=8),
         limits.same_sizes(xformers("common.py")),
         limits.masks(
             xformers("flash.py"), *XFORMERS_MASKS, needs="an AttentionBias object of a kind it knows, no tensor"
@@ -116,7 +122,10 @@ XFORMERS_FLASH_3 = Kernel(
         limits.device(xformers("flash3.py"), "cuda"),
         limits.generations(xformers("flash3.py"), (8, 0), (9, 0)),
         limits.dtypes(xformers("flash3.py"), "bf16", "fp16"),
-        limits.head_size(xformers("flash3.py"), 256, least=32),
+        limits.head_size(xformers("flash3.py"), 256, multiple=8, least=32),
+        limits.head_size(
+            xformers("flash3.py"), 256, least=64, when=lambda call: call.requires_grad, about="head size in training"
+        ),
         limits.no_dropout(xformers("flash3.py")),
         limits.masks(
             xformers("flash3.py"), *XFORMERS_MASKS, needs="an AttentionBias object of a kind it knows, no tensor"
@@ -141,6 +150,7 @@ XFORMERS_CUTLASS = Kernel(
         limits.generations(xformers("cutlass.py"), (5, 0), (9, 0)),
         limits.dtypes(xformers("cutlass.py"), "bf16", "fp16", "fp32"),
         limits.head_size(xformers("cutlass.py"), 65536),
+        limits.aligned_for_cutlass(xformers("cutlass.py")),
         SAME_HEADS,
         *_biased("cutlass.py"),
     ),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from trueup.attention import changes, limits
 from trueup.attention.call import Call
-from trueup.attention.constraints import Change, Constraint
+from trueup.attention.constraints import Constraint
 from trueup.attention.kernel import Compiled, Kernel
 from trueup.attention.knowledge import sdpa
 from trueup.attention.knowledge.sources import cuda, header, page
@@ -91,24 +91,6 @@ FLASH = Kernel(
 )  # fmt: skip
 
 
-def _alignment(call: Call) -> int:
-    """Head sizes of the memory-efficient kernel are multiples of this."""
-    half = call.dtype in ("fp16", "bf16")
-    tensor_cores = call.within((8, 0)) or (call.within((7, 0)) and half)
-    least = 4 if call.within((8, 0)) else 1
-    return max(least, 8 if half else 4) if tensor_cores else least
-
-
-def _aligned(call: Call) -> bool:
-    alignment = _alignment(call)
-    same = call.query[-1] == call.key[-1]
-    return same and all(size > 0 and size % alignment == 0 for size in (call.head_size, call.value_size))
-
-
-def _pad_to_alignment(call: Call) -> Change | None:
-    return changes.pad_sizes(call, _alignment(call))
-
-
 EFFICIENT = Kernel(
     name="sdpa-mem-efficient",
     title="scaled_dot_product_attention, memory-efficient",
@@ -121,14 +103,7 @@ EFFICIENT = Kernel(
         sdpa.switched_on("efficient", header("check_runtime_disabled_mem_efficient", 567)),
         limits.generations(cuda("check_mem_efficient_hardware_support"), (5, 0), (12, 1)),
         limits.four_dimensions(header("check_tensor_shapes", 323)),
-        Constraint(
-            about="head size",
-            needs="multiples of 8 in half precision, of 4 in fp32 from sm_80 on",
-            holds=_aligned,
-            given=limits.sizes,
-            change=_pad_to_alignment,
-            source=cuda("check_head_dim_size_mem_efficient"),
-        ),
+        limits.aligned_for_cutlass(cuda("check_head_dim_size_mem_efficient")),
         sdpa.lengths(header("check_nonzero_sequence_lengths_dense", 496)),
         limits.last_stride(header("check_last_dim_stride_equals_1_dense", 512), of_mask=True),
         limits.same_batch(header("check_batch_size_and_num_heads_dense", 398)),
