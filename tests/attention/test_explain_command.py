@@ -146,6 +146,20 @@ def test_a_dtype_is_taken_as_torch_names_it(capsys, written: str, dtype: str):
     assert f" {dtype}, " in answer(capsys, "--shape", "2,4,8,16", "--dtype", written, "--gpu", "cpu", code=code)["call"]
 
 
+def test_the_flag_for_causal_beside_a_cache_is_told_to_hide_it(capsys):
+    """Held against torch: the one query sees the first key alone."""
+    shape = ("--shape", "1,1,1,16", "--kv-length", "9", "--gpu", "cpu", "--no-grad")
+    assert (
+        "is_causal counts from the first key: of 9 the last query sees 1"
+        in answer(capsys, *shape, "--mask", "causal")["why"]
+    )
+    assert "is_causal" not in answer(capsys, *shape)["why"]
+    torch = pytest.importorskip("torch")
+    query, key, value = torch.randn(1, 1, 1, 16), torch.randn(1, 1, 9, 16), torch.randn(1, 1, 9, 16)
+    attention = torch.nn.functional.scaled_dot_product_attention
+    assert torch.allclose(attention(query, key, value, is_causal=True), value[:, :, :1])
+
+
 def test_one_dimension_is_refused_in_words(capsys):
     found = answer(capsys, "--shape", "128", "--gpu", "h100", code=1)
     assert "dimensions: 1, needs 2 or more" in found["error"]

@@ -74,6 +74,17 @@ def prefers_cudnn(call: Call) -> bool:
 
 
 def _sdpa_why(call: Call) -> str:
+    return _sdpa_order_in_words(call) + _first_keys_alone(call)
+
+
+def _first_keys_alone(call: Call) -> str:
+    """What surprises who decodes with a cache; the docs of the function have it."""
+    if not call.is_causal or call.length >= call.key_length:
+        return ""
+    return f"; is_causal counts from the first key: of {call.key_length} the last query sees {call.length}"
+
+
+def _sdpa_order_in_words(call: Call) -> str:
     if call.place.device == "cpu":
         return "torch asks flash, then math"
     set_by_user = ", as sdpa_kernel set it" if call.place.order else ""
