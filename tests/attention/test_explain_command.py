@@ -46,6 +46,8 @@ def test_a_call_on_a_cpu(capsys):
         (("--gpu", "a100", "--strided"), "sdpa-math"),
         (("--gpu", "a100", "--entry", "varlen_attn", "--mask", "document"), "varlen-attn"),
         (("--gpu", "a100", "--entry", "flex", "--mask", "window=128", "--softcap"), "flex"),
+        (("--gpu", "t4", "--entry", "flex", "--dtype", "fp16"), "flex"),
+        (("--gpu", "t4", "--entry", "flex"), "flex-eager"),
         (("--gpu", "a100", "--entry", "hf-sdpa", "--mask", "all-ones"), "sdpa-flash"),
         (("--gpu", "a100", "--entry", "hf-eager"), "eager"),
     ],

@@ -9,6 +9,7 @@ from trueup.attention import model_calls
 from trueup.attention.call import Call
 from trueup.attention.constraints import Constraint
 from trueup.attention.knowledge.flash_attn import FLASH_2
+from trueup.attention.knowledge.flex import COMPILED
 from trueup.attention.knowledge.hub import BUILDS
 from trueup.attention.knowledge.sources import installed, page
 
@@ -161,7 +162,13 @@ NOT_EMPTY = Constraint(
 
 
 def _flex_order(call: Call) -> tuple[str, ...]:
-    return ("flex",) if call.compiled else ("flex-eager",)
+    if not call.compiled:
+        return ("flex-eager",)
+    return ("flex", "flex-eager") if COMPILED.is_passed_over(call) else ("flex",)
+
+
+def _flex_why(call: Call) -> str:
+    return "one kernel where torch.compile takes it, else plain operators"
 
 
 ENTRIES: dict[str, Entry] = {
@@ -180,7 +187,7 @@ ENTRIES: dict[str, Entry] = {
         Entry(name="flash_attn_3", title="flash_attn_interface.flash_attn_func", kernels=("flash-attn-3",)),
         Entry(name="flash_attn_4", title="flash_attn.cute.flash_attn_func", kernels=("flash-attn-4",)),
         Entry(name="flex", title="torch.nn.attention.flex_attention.flex_attention", kernels=("flex", "flex-eager"),
-            ordered=_flex_order),
+            ordered=_flex_order, why=_flex_why),
         Entry(name="varlen_attn", title="torch.nn.attention.varlen.varlen_attn", kernels=("varlen-attn",)),
         Entry(
             name="xformers",
@@ -233,6 +240,7 @@ ENTRIES: dict[str, Entry] = {
             title='attn_implementation="flex_attention"',
             kernels=("flex", "flex-eager"),
             ordered=_flex_order,
+            why=_flex_why,
             given=model_calls.flex,
         ),
         *(

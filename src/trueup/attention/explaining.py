@@ -66,9 +66,9 @@ def _is_of_model(call: Call) -> bool:
 
 def _entry_of(name: str, call: Call) -> Entry | None:
     """What leads to a kernel: for a model another `attn_implementation`, else a function; None where nothing does."""
-    leads = [entry for entry in ENTRIES.values() if name in entry.kernels]
-    of_model = [entry for entry in leads if entry.name.startswith(MODELS)]
-    return next(iter(of_model if _is_of_model(call) else leads), None)
+    wanted = _is_of_model(call)
+    leads = (entry for entry in ENTRIES.values() if entry.name.startswith(MODELS) == wanted)
+    return next((entry for entry in leads if name in entry.kernels), None)
 
 
 def _through_its_entry(name: str, call: Call) -> Call:

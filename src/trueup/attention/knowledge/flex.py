@@ -80,6 +80,14 @@ COMPILED = Kernel(
             source=_ran(265, CPU_KERNEL),
             raises=True,
         ),
+        Constraint(
+            about="dtype",
+            needs="another dtype than bf16 before sm_80: torch.compile leaves such a graph out, with a warning",
+            holds=lambda call: call.dtype != "bf16" or call.place.device == "cpu" or call.within((8, 0)),
+            given=lambda call: f"bf16 on {limits.code(call.place.capability)}",
+            change=lambda call: changes.cast("fp16"),
+            source=installed("torch/_inductor/compile_fx.py", 3152, "torch 2.13"),
+        ),
         limits.head_size(
             installed(GPU_KERNEL, 157, "torch 2.13"),
             1 << 20,
