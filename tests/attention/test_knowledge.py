@@ -200,6 +200,17 @@ def test_names_of_the_hub_are_those_of_transformers():
     assert {build.stands_in_for: build.repository for build in BUILDS if build.stands_in_for} == fallback
 
 
+def test_a_model_with_sinks_has_another_flash_attention_than_was_asked_for():
+    models = pytest.importorskip("transformers.models.gpt_oss.modeling_gpt_oss")
+    named = models.GptOssPreTrainedModel._compatible_flash_implementations
+    assert "flash_attention_4" in named
+    for entry in ("flash_attention_2", "flash_attention_3"):
+        assert entry not in named
+        found = predict(on(replace(H100, versions={**H100.versions, "kernels": (1,)}), entry=entry, sinks=True))
+        assert (found.kernel, found.error) == (named[0], "")
+        assert set(found.order) <= set(ENTRIES[entry].kernels)
+
+
 def test_the_default_order_is_of_the_generation():
     assert default_order(H100)[0] == "flash-attn-3"
     assert default_order(B200)[0] == "flash-attn-4"

@@ -130,11 +130,20 @@ SDPA_REFUSES = (
 )
 
 
+WITH_SINKS = "kernels-community/vllm-flash-attn3"
+
+
 def _flash_order(package: str, least: tuple[int, ...], kernel: str, name: str) -> Callable[[Call], tuple[str, ...]]:
-    """The package where it is installed, else the kernel of the hub where `kernels` is."""
+    """The package where it is installed, else the kernel of the hub where `kernels` is.
+
+    Models with attention sinks name the implementations that take them, and transformers takes the first of those in
+    place of another (`_compatible_flash_implementations`, modeling_utils.py:1754).
+    """
     hub = next(build.repository for build in BUILDS if build.stands_in_for == name)
 
     def order(call: Call) -> tuple[str, ...]:
+        if call.sinks and name != "flash_attention_4":
+            return (WITH_SINKS,)
         if not call.place.has(package, least) and call.place.has("kernels"):
             return (hub,)
         return (kernel,)
@@ -144,6 +153,8 @@ def _flash_order(package: str, least: tuple[int, ...], kernel: str, name: str) -
 
 def _flash_why(package: str) -> Callable[[Call], str]:
     def why(call: Call) -> str:
+        if call.sinks and package != "flash-attn-4":
+            return f"for a model with attention sinks transformers takes {WITH_SINKS} instead, with a warning"
         if call.place.has(package):
             return f"{package} is installed"
         return f"{package} is not installed" + (", the package kernels is" if call.place.has("kernels") else "")
@@ -211,7 +222,7 @@ ENTRIES: dict[str, Entry] = {
         Entry(
             name="flash_attention_2",
             title='attn_implementation="flash_attention_2"',
-            kernels=("flash-attn-2", "kernels-community/flash-attn2"),
+            kernels=("flash-attn-2", "kernels-community/flash-attn2", WITH_SINKS),
             ordered=_flash_order("flash-attn", (2, 3, 3), "flash-attn-2", "flash_attention_2"),
             given=model_calls.flash,
             constraints=(NOT_EMPTY,),
@@ -220,7 +231,7 @@ ENTRIES: dict[str, Entry] = {
         Entry(
             name="flash_attention_3",
             title='attn_implementation="flash_attention_3"',
-            kernels=("flash-attn-3", "kernels-community/vllm-flash-attn3"),
+            kernels=("flash-attn-3", WITH_SINKS),
             ordered=_flash_order("flash-attn-3", (), "flash-attn-3", "flash_attention_3"),
             given=model_calls.flash_without_dropout,
             constraints=(NOT_EMPTY,),
