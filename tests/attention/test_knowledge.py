@@ -106,6 +106,7 @@ ODD = (
     on(CPU_PLACE, key=(2, 32, 512, 128), value=(2, 32, 511, 128)),
     on(Place(device="cuda", capability=(9, 0), versions={"torch": (2, 10), "cudnn": (9, 12, 0)}), dropout=0.5),
     on(query=(128,), key=(128,), value=(128,)),
+    on(replace(H100, capability=(12, 0)), query=(1, 4, 8, 256), key=(1, 4, 8, 256), value=(1, 4, 8, 256), dropout=0.1),
     on(query=(70000, 4, 49, 32), key=(70000, 4, 49, 32), value=(70000, 4, 49, 32)),
     on(query=(1, 1, 2, 70000), key=(1, 1, 2, 70000), value=(1, 1, 2, 70000)),
 )  # fmt: skip
@@ -182,6 +183,8 @@ def test_the_backward_of_flash_attn_on_small_gpus(release: tuple[int, ...], size
     place = Place(device="cuda", capability=(8, 9), versions={"torch": (2, 13), "flash-attn": release})
     call = on(place, query=shape, key=shape, value=shape, dropout=dropout, requires_grad=True)
     assert (not KERNELS["flash-attn-2"].obstacles(call)) == serves
+    error = predict(replace(call, entry="flash_attn")).error
+    assert ("wrong results without an error" in error) == (not serves and release >= (2, 7, 3)), error
     assert not KERNELS["flash-attn-2"].obstacles(replace(call, requires_grad=False))
     assert not KERNELS["flash-attn-2"].obstacles(replace(call, place=replace(place, capability=(8, 0))))
 

@@ -51,6 +51,8 @@ class Constraint:
     """What would help, None when nothing that a caller can do does."""
     raises: bool = False
     """True for what is not asked before the kernel is chosen: it is taken, and fails."""
+    silent: bool = False
+    """True where it fails without an error: results are wrong."""
 
 
 @dataclass(frozen=True, slots=True)

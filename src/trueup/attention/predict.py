@@ -68,7 +68,8 @@ def _nothing_left(entry: Entry, given: Call, order: tuple[str, ...]) -> Predicti
 
 def _in_words(name: str, failures: tuple[Obstacle, ...]) -> str:
     first = failures[0]
-    return f"{name} raises an error: {first.constraint.about}: {first.given}, needs {first.constraint.needs}"
+    fails = "gives wrong results without an error" if first.constraint.silent else "raises an error"
+    return f"{name} {fails}: {first.constraint.about}: {first.given}, needs {first.constraint.needs}"
 
 
 def _named(names: tuple[str, ...]) -> str:

@@ -88,6 +88,15 @@ RELEASES = (
     _since("softcap", (2, 6, 0), "softcap"),
     Constraint(
         about="head size in training",
+        needs="at most 192 with dropout before flash-attn 2.7.3, on sm_86 and sm_89",
+        holds=lambda call: not (_is_small_and_trained(call) and call.dropout) or _newer(call, (2, 7, 3)),
+        given=lambda call: f"{call.head_size} with dropout {call.dropout:g}",
+        change=changes.no_dropout,
+        source=flash_2(880, "2.6.3"),
+        raises=True,
+    ),
+    Constraint(
+        about="head size in training",
         needs="at most 192 before flash-attn 2.5.5, or above 224 before 2.6.2, on sm_86 and sm_89",
         holds=lambda call: not _is_small_and_trained(call) or _newer(call, _least_for_small_gpus(call)),
         given=limits.sizes,
@@ -146,13 +155,14 @@ FLASH_2 = Kernel(
         ),
         Constraint(
             about="head size in training",
-            needs="at most 192 with dropout on sm_86, sm_89 and sm_120: from flash-attn 2.7.3 on no kernel runs, "
-            "without an error, and gradients are what was in memory",
-            holds=lambda call: not (_is_small_and_trained(call) and call.dropout),
+            needs="at most 192 with dropout on sm_86, sm_89 and sm_120; from flash-attn 2.7.3 on no kernel runs, and "
+            "gradients are what was in memory",
+            holds=lambda call: not (_is_small_and_trained(call) and call.dropout and _newer(call, (2, 7, 3))),
             given=lambda call: f"{call.head_size} with dropout {call.dropout:g}",
             change=changes.no_dropout,
             source=page(FLASH_2_BACKWARD, "flash-attn 2.8.3"),
             raises=True,
+            silent=True,
         ),
         _mask("flash-attn 2.8.3", FLASH_2_PYTHON.format(release="2.8.3")),
         limits.without(page(FLASH_2_PYTHON.format(release="2.8.3"), "flash-attn 2.8.3"), "sinks", "attention sinks"),
