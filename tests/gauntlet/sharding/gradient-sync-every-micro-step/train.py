@@ -16,7 +16,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     generator = torch.Generator().manual_seed(dist.get_rank())
     model.train()
-    for micro in range(160):
+    for micro in range(384):
         ids = torch.randint(0, 30000, (1, 24), generator=generator)
         loss = model(ids, labels=ids[:, 0] % 2).loss / ACCUMULATE
         loss.backward()
