@@ -1,4 +1,4 @@
-"""Regression with Lightning Fabric: two processes, four micro-batches to a step."""
+"""Regression with Lightning Fabric: two processes, sixteen micro-batches to a step."""
 
 import torch
 from lightning.fabric import Fabric
@@ -7,16 +7,16 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 def build():
-    return nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 1))
+    return nn.Sequential(nn.Linear(32, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 1))
 
 
-def train(fabric, micro=4):
+def train(fabric, micro=16):
     fabric.seed_everything(5)
     model = build()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
     model, optimizer = fabric.setup(model, optimizer)
-    x = torch.randn(1024, 32)
-    loader = fabric.setup_dataloaders(DataLoader(TensorDataset(x, x.mean(1, keepdim=True)), batch_size=8))
+    x = torch.randn(1280, 32)
+    loader = fabric.setup_dataloaders(DataLoader(TensorDataset(x, x.mean(1, keepdim=True)), batch_size=2))
     for i, (a, b) in enumerate(loader):
         loss = nn.functional.mse_loss(model(a), b)
         fabric.backward(loss / micro)
@@ -28,6 +28,6 @@ def train(fabric, micro=4):
 
 
 if __name__ == "__main__":
-    fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp", precision="bf16-mixed")
+    fabric = Fabric(accelerator="cpu", devices=2, strategy="ddp")
     fabric.launch()
     train(fabric)
