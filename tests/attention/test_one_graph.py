@@ -21,9 +21,9 @@ from trueup.schema.variant import Variant
 
 pytestmark = [pytest.mark.network, pytest.mark.timeout(900)]
 JOB = Path(__file__).with_name("jobs") / "one_graph.py"
-KINDS = ("plain", "ones", "right", "left", "holes", "packed", "single", "explicit")
+KINDS = ("plain", "ones", "right", "left", "holes", "packed", "single", "explicit", "autocast")
 """Two rows without a mask, with one of ones, padded on either side or with holes; one row of two documents, of one, and
-of two with their boundaries given."""
+of two with their boundaries given; and two rows of a float32 model under autocast, whose queries are float32."""
 MODES = ("whole", "blocks", "full")
 REMEDIES = ("bridge-attention", "attention-without-layer-index", "read-boundaries-once")
 LAYERS = 12
@@ -55,7 +55,7 @@ def one_graph(cells: dict[tuple[str, str], dict[str, Any]], eager: dict[tuple[st
 
 def test_inputs_of_each_kind_make_one_graph_with_the_remedies(flash_attn_packages: Any, tmp_path: Path) -> None:
     """... and the same logits and gradients, bit by bit: the table of all is for `make gauntlet`."""
-    kinds, packages = ("plain", "holes", "packed"), flash_attn_packages("2.6.3")
+    kinds, packages = ("plain", "holes", "packed", "autocast"), flash_attn_packages("2.6.3")
     expected = run(packages, tmp_path / "eager", (), kinds, ["eager"])
     one_graph(run(packages, tmp_path / "remedied", REMEDIES, kinds, ["full"]), expected)
 

@@ -29,10 +29,11 @@ CONFIG = {
 }
 
 
-def model(layers: int) -> LlamaForCausalLM:
+def model(layers: int, kind: str) -> LlamaForCausalLM:
     torch.manual_seed(0)
     config = LlamaConfig(**CONFIG, num_hidden_layers=layers)
-    made = LlamaForCausalLM._from_config(config, attn_implementation="flash_attention_2", dtype=torch.bfloat16)
+    dtype = torch.float32 if kind == "autocast" else torch.bfloat16
+    made = LlamaForCausalLM._from_config(config, attn_implementation="flash_attention_2", dtype=dtype)
     return made.train()
 
 
@@ -64,7 +65,8 @@ class Breaks(logging.Handler):
 
 def digest(call, trained: LlamaForCausalLM, kind: str) -> str:
     given = inputs(kind)
-    logits = call(**given).logits
+    with torch.autocast("cpu", torch.bfloat16, enabled=kind == "autocast"):
+        logits = call(**given).logits
     if "attention_mask" in given:
         logits = logits * given["attention_mask"][..., None]
     logits.float().square().mean().backward()
@@ -78,7 +80,7 @@ def cell(kind: str, mode: str, layers: int, backend: str, breaks: Breaks) -> dic
     torch._dynamo.reset()
     counters.clear()
     breaks.count = 0
-    trained = call = model(layers)
+    trained = call = model(layers, kind)
     if mode == "whole":
         call = torch.compile(trained, backend=backend)
     elif mode != "eager":

@@ -43,6 +43,7 @@ def without_questions(
     ) -> Any:
         states = query_states, key_states, value_states
         if is_compiling():
+            states = cast(torch, states, options.get("target_dtype"))
             if is_padding(attention_mask, query_states, key_states):
                 tell("padding sorted behind the tokens")
                 return over_padding(
@@ -61,6 +62,17 @@ def without_questions(
         return original(*states, attention_mask, query_length=query_length, is_causal=is_causal, **options)
 
     return _flash_attention_forward
+
+
+def cast(torch: Any, states: tuple[Any, Any, Any], dtype: Any) -> tuple[Any, Any, Any]:
+    """What `fa_peft_integration_check` does to float32 states, as under autocast, without its line in a log.
+
+    Dynamo breaks the graph at that line in every block.
+    """
+    if dtype is None or states[0].dtype != torch.float32:
+        return states
+    query, key, value = states
+    return query.to(dtype), key.to(dtype), value.to(dtype)
 
 
 def is_padding(mask: Any, query: Any, key: Any) -> bool:
