@@ -23,13 +23,17 @@ class Block(nn.Module):
         self.norm = nn.LayerNorm(dim)
         self.qkv = nn.Linear(dim, 3 * dim)
         self.out = nn.Linear(dim, dim)
+        self.mlp_norm = nn.LayerNorm(dim)
+        self.up, self.gate, self.down = nn.Linear(dim, 2 * dim), nn.Linear(dim, 2 * dim), nn.Linear(2 * dim, dim)
 
     def forward(self, x):
-        return x + self.out(self.processor(self, self.norm(x)))
+        x = x + self.out(self.processor(self, self.norm(x)))
+        y = self.mlp_norm(x)
+        return x + self.down(F.gelu(self.gate(y)) * self.up(y))
 
 
 class Denoiser(nn.Module):
-    def __init__(self, depth=11, dim=48, heads=4):
+    def __init__(self, depth=32, dim=48, heads=4):
         super().__init__()
         processor = Processor(0.3)
         self.blocks = nn.ModuleList(Block(dim, heads, processor) for _ in range(depth))
@@ -41,6 +45,7 @@ class Denoiser(nn.Module):
 
 
 torch.manual_seed(0)
+torch._dynamo.config.recompile_limit = 24  # 8 were not enough for the 20 blocks of an earlier model
 model = Denoiser()
 model.blocks = nn.ModuleList(torch.compile(block, backend="aot_eager") for block in model.blocks)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
