@@ -12,11 +12,12 @@ from trueup.procedures.fix import fix
 from trueup.remedies import registry
 from trueup.remedies.application import Application
 from trueup.schema.finding import Evidence
-from trueup.schema.record import Record
+from trueup.schema.record import Note, Record, unchanged
 from trueup.schema.variant import Variant
 
 KV = "compile/recompile-kv-cache-in-training"
 INTEGERS = "compile/recompile-per-layer-attribute"
+GROWING, DYNAMIC = "compile/recompile-growing-python-state", "dynamic-module-numbers"
 KV_OFF, LIMIT, UNSPECIALIZED = "disable-kv-cache", "raise-recompile-limit", "unspecialize-module-integers"
 SLOW = finding(INTEGERS, UNSPECIALIZED, LIMIT)
 WRONG = [loss * (1.01 + 0.01 * step) for step, loss in enumerate(LOSSES)]
@@ -320,3 +321,20 @@ def test_the_same_job_gives_the_same_repair_twice() -> None:
         return record() if remedies else record(finding(KV, "disable-kv-cache"))
 
     assert fix(runs_of(job)[0]) == fix(runs_of(job)[0])
+
+
+def test_a_remedy_that_cured_the_finding_of_another_one_is_not_left_out() -> None:
+    """Two remedies set one switch: the second finds nothing to change, and a third cures what the first was tried for."""
+
+    def job(remedies: set[str]) -> Record:
+        found = [finding(INTEGERS, UNSPECIALIZED)] * (not remedies & {UNSPECIALIZED, DYNAMIC})
+        found += [finding(KV, KV_OFF)] * (KV_OFF not in remedies)
+        found += [finding(GROWING, DYNAMIC)] * (not remedies & {KV_OFF, DYNAMIC})
+        made = record(*found)
+        idle = Note(what=unchanged(f"remedy {UNSPECIALIZED}"))
+        return msgspec.structs.replace(made, notes=(idle,)) if {UNSPECIALIZED, DYNAMIC} <= remedies else made
+
+    fixing = fix(runs_of(job)[0])
+    assert {each.remedy for each in fixing.applied} == {DYNAMIC, KV_OFF}
+    assert fixing.after is not None
+    assert fixing.after.findings == ()

@@ -94,7 +94,9 @@ class Search:
             if not rest:
                 continue
             record = self.record(rest)
-            unneeded = not is_worse(self.record(self.kept), record) and not self.left(self.kept, record)
+            # Beside its own finding a remedy may have cured that of another, which then had nothing left to change.
+            uncured = self.left(self.tried, record) - self.left(self.tried, self.record(self.kept))
+            unneeded = not is_worse(self.record(self.kept), record) and not uncured
             if unneeded and not is_slower(self.record(self.kept), record):
                 self.drop(choice, "the finding is gone without it, too")
 
