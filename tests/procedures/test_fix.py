@@ -324,7 +324,7 @@ def test_the_same_job_gives_the_same_repair_twice() -> None:
 
 
 def test_a_remedy_that_cured_the_finding_of_another_one_is_not_left_out() -> None:
-    """Two remedies set one switch: the second finds nothing to change, and a third cures what the first was tried for."""
+    """Two remedies set one switch: the second finds nothing to change, a third cures what the first was for."""
 
     def job(remedies: set[str]) -> Record:
         found = [finding(INTEGERS, UNSPECIALIZED)] * (not remedies & {UNSPECIALIZED, DYNAMIC})
