@@ -98,6 +98,32 @@ CASES = [
         severity="note",
         confidence="likely",
     ),
+    positive(
+        "attention/kernel-math-fallback",
+        "on a CPU with inputs whose last dimension has another stride: nothing else explains it",
+        attention(kernel("sdpa-math"), masks={}, sdpa_calls={"no mask causal": 12}, toggles={"flash": True})
+        | {"environment": {"devices": ["cpu"]}},
+        severity="note",
+        confidence="likely",
+    ),
+    negative(
+        "attention/kernel-math-fallback",
+        "on another device, of whose fused kernels nothing is known",
+        attention(kernel("sdpa-math"), masks={}, sdpa_calls={"no mask causal": 12}, toggles={"flash": True})
+        | {"environment": {"devices": ["mps"]}},
+    ),
+    positive(
+        "attention/kernel-math-fallback",
+        "a context asked for a fused kernel, and where that failed another one asked for math",
+        attention(kernel("sdpa-math"), masks={}, sdpa_calls={"no mask causal": 12})
+        | {"requested": {"attention": {"backends": ["EFFICIENT_ATTENTION", "MATH"]}}},
+    ),
+    negative(
+        "attention/kernel-math-fallback",
+        "on a CPU, where a context allows fused kernels and math",
+        attention(kernel("sdpa-math"), masks={}, sdpa_calls={"no mask causal": 12})
+        | {"requested": {"attention": {"backends": ["FLASH_ATTENTION, MATH"]}}},
+    ),
     negative(
         "attention/kernel-math-fallback",
         "values of another size, which a kernel took",

@@ -185,6 +185,13 @@ def test_kernels_are_added_over_the_steady_samples() -> None:
     assert record.samples[0].kernels == {"sdpa-flash-cpu": 6, "sdpa-math": 2}
 
 
+def test_contexts_of_sdpa_kernel_are_what_the_code_asked_for() -> None:
+    seen = [attention({}, contexts=[["EFFICIENT_ATTENTION"], ["FLASH_ATTENTION", "MATH"]]), attention({}, contexts=[])]
+    asked = merged(process(*seen, steps(1.0))).requested["attention"]
+    assert asked["backends"] == ["EFFICIENT_ATTENTION", "FLASH_ATTENTION, MATH"]
+    assert "attention" not in merged(process(attention({}), steps(1.0))).requested
+
+
 def test_eager_attention_counts_once_though_it_shows_twice() -> None:
     seen = merged(process(steps(1.0), attention({SOFTMAX: 4}, {"eager_attention_forward": 4}))).actual.attention
     assert [(one.name, one.calls) for one in seen.kernels] == [("eager", 4)]

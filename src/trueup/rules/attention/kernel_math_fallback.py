@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import FUSED, asked, explicit_masks, has_gpu, percent, switched
+from trueup.rules.facts import FUSED, asked, explicit_masks, has_gpu, listed, percent, switched
 from trueup.rules.log_facts import mention
 from trueup.rules.log_parts import frames
 from trueup.schema.finding import Evidence, Remedy
@@ -26,14 +26,15 @@ def detect(record: Record) -> Sighting | None:
     attention = record.actual.attention
     math = [kernel for kernel in attention.kernels if "math" in kernel.name]
     part = sum(kernel.share for kernel in math)
-    fused_asked = FUSED.search(f"{attention.requested} {asked(record, 'attention', 'backends')}".lower()) is not None
+    fused_asked = FUSED.search(str(attention.requested).lower()) is not None or fused_only(record)
     masks = explicit_masks(attention)
     if part < 0.05 or switched(record, "attention") or wants_math_only(record):
         return None
     # On a CPU the math path is normal; what the calls were given may have forced it, and then a GPU may do the same.
-    forced = forcing(attention)
+    forced = forcing(attention) or ((STRIDED,) if strided(record, attention) else ())
     if not (has_gpu(record) or fused_asked or masks or forced):
         return None
+    backends = asked(record, "attention", "backends") or ()
     given = [*(f"{kind} mask x{calls}" for kind, calls in masks.items()), *forced]
     return Sighting(
         message=f"{percent(part)} of the attention calls ran the math kernel of SDPA"
@@ -43,6 +44,7 @@ def detect(record: Record) -> Sighting | None:
             Evidence(what="share of attention calls that ran a fused kernel", value=attention.fused_fraction),
             *(Evidence(what=f"calls with a mask of kind {kind}", value=calls) for kind, calls in masks.items()),
             *(Evidence(what="calls with what fused kernels decline", value=reason) for reason in forced),
+            *((Evidence(what="sdpa_kernel allows", value=listed(map(str, backends))),) if backends else ()),
         ),
         confidence="established" if has_gpu(record) or fused_asked else "likely",
         severity="warning" if has_gpu(record) or fused_asked else "note",
@@ -53,6 +55,28 @@ def forcing(attention: Attention) -> tuple[str, ...]:
     """What the calls were given, beside a mask, that makes fused kernels of one device or another decline."""
     seen = {words for kind in attention.sdpa_calls for mark, words in FORCING.items() if mark in kind}
     return tuple(words for words in FORCING.values() if words in seen)
+
+
+STRIDED = "no mask, no dropout and equal heads: a last dimension is not contiguous, or batches differ in size"
+PLAIN = {"no mask", "no mask causal"}
+
+
+def strided(record: Record, attention: Attention) -> bool:
+    """True when nothing but strides or batch sizes is left to explain why the fused kernel of a CPU declined."""
+    return (
+        bool(attention.sdpa_calls)
+        and set(attention.sdpa_calls) <= PLAIN
+        and len(attention.kernels) == 1
+        and list(record.environment.get("devices") or ()) == ["cpu"]
+        and attention.toggles.get("flash") is True
+        and not asked(record, "attention", "backends")
+    )
+
+
+def fused_only(record: Record) -> bool:
+    """True when a context of the code allows fused kernels and not math."""
+    contexts = [str(each).lower() for each in asked(record, "attention", "backends") or ()]
+    return any(FUSED.search(each) and "math" not in each for each in contexts)
 
 
 def wants_math_only(record: Record) -> bool:

@@ -6,7 +6,8 @@ from typing import Any
 
 from trueup.runs.events import Event
 from trueup.runs.merging.job import Job
-from trueup.runs.merging.values import text
+from trueup.runs.merging.samples import recorded, steady_samples
+from trueup.runs.merging.values import items, mapping, text
 
 REPLICATED = ("DDP", "DataParallel")
 FSDP = ("FSDP1", "FSDP2")
@@ -34,10 +35,22 @@ def merged_requested(job: Job) -> dict[str, dict[str, Any]]:
             settings.setdefault(setting, SHORT.get(str(value), value))
         else:
             settings[setting] = value
+    contexts = _contexts(job)
+    if contexts:
+        requested.setdefault("attention", {}).setdefault("backends", contexts)
     strategies = _strategies(events)
     if strategies:
         requested["sharding"]["strategy"] = " + ".join(strategies)
     return requested
+
+
+def _contexts(job: Job) -> list[str]:
+    """What each `sdpa_kernel` of the sampled steps allows, as in `FLASH_ATTENTION, MATH`; each once."""
+    found = []
+    for sample in recorded(steady_samples(job)):
+        for names in items(mapping(sample.get("attention")).get("contexts")):
+            found.append(", ".join(str(name) for name in items(names)))
+    return list(dict.fromkeys(found))
 
 
 def _strategies(events: list[Event]) -> list[str]:
