@@ -28,6 +28,9 @@ def job(folder: Path, *order: Applied, command: str = "python train.py", **files
     return Job(folder, Record(command=tuple(command.split()), order=order, actual=Actual(compile=blocks)))
 
 
+LLAMA = "from transformers import LlamaForCausalLM\n\nmodel = LlamaForCausalLM(config)\n"
+
+
 def compiled(at: str) -> Applied:
     return Applied(layer="compile", event="torch.compile", module="Net", at=at)
 
@@ -178,3 +181,19 @@ def test_what_broke_the_job_is_not_written(tmp_path: Path, harmful: bool) -> Non
     dropped = Dropped(remedy=step.remedy, rule=step.rule, why="with it the job fails", harmful=harmful)
     told = with_edits(Fixing(before=record, recipe=(step,), dropped=(dropped,)), made.folder)
     assert bool(told.recipe[0].edits) is not harmful
+
+
+@pytest.mark.parametrize(
+    ("code", "cured"),
+    [
+        (LLAMA, True),
+        (LLAMA + "batch['labels'] = torch.ones_like(ids)\n", True),
+        (LLAMA + "batch['attention_mask'] = torch.ones_like(ids)\n", False),
+        (LLAMA + "batch = dict(input_ids=ids, attention_mask=torch.ones_like(ids))\n", False),
+        (LLAMA.replace("(config)", "(LlamaConfig(use_cache=False))"), False),
+    ],
+)
+def test_no_cache_is_switched_off_in_place_of_a_mask(code: str, cured: bool, tmp_path: Path) -> None:
+    made = Applied(layer="attention", event="config", module="LlamaForCausalLM", at="train.py:3")
+    edits, _ = edits_for("leak-free-packing", FINDING, job(tmp_path, made, train=code))
+    assert [("use_cache = False" in each.diff) for each in edits] == [True] * cured

@@ -188,3 +188,14 @@ def test_a_name_of_the_compiled_module_that_an_average_of_the_plain_one_lacks_en
     (finding,) = judge_log(read(log))
     assert (finding.rule, finding.severity) == ("compile/orig-mod-prefix-in-checkpoint", "error")
     assert "looked up by its name in the compiled module, _orig_mod.mlp.0.weight" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("cache", "given"),
+    [(None, ["leak-free-packing", "pass-sequence-boundaries"]), (True, [])],
+)
+def test_a_cache_that_is_not_there_is_not_to_be_switched_off(cache, given):
+    kernels = [{"name": "sdpa-flash-cpu", "calls": 12, "share": 1.0, "op": None}]
+    seen = {"kernels": kernels, "packed": True, "given_mask": "all-ones", "cache": cache, "masks": {"none": 3}}
+    sighting = found("attention/packing-leak-mask-or-cache-present", {"actual": {"attention": seen}})
+    assert [each.id for each in sighting.remedies] == given

@@ -58,12 +58,34 @@ def leak_free_packing(draft: Draft) -> bool:
     ]
     if len(masks) > 1:
         return False
+    cacheless = sites_with(draft.job.sources(), ("use_cache",), lambda value: value is False)
+    if not masks and (cacheless or _other_ones(draft)):
+        return False  # no cache is left to switch off, or a mask is made another way
     for source, element in masks:
         owner = source.parent(element)
         if not isinstance(owner, cst.Dict):
             return False
         draft.of(source).change(owner, lambda node: _without_key(node, "attention_mask"))
     return (disable_kv_cache(draft) and not masks) or bool(masks)
+
+
+def _other_ones(draft: Draft) -> bool:
+    """Whether a mask of ones is a keyword or put under its name: `batch["attention_mask"] = ones_like(ids)`."""
+    for source in draft.job.sources():
+        for given in source.nodes(cst.Arg):
+            if given.keyword and given.keyword.value == "attention_mask" and _is_ones(given.value):
+                return True
+        for assignment in source.nodes(cst.Assign):
+            if _is_ones(assignment.value) and any(_names_mask(target.target) for target in assignment.targets):
+                return True
+    return False
+
+
+def _names_mask(target: cst.CSTNode) -> bool:
+    if not isinstance(target, cst.Subscript) or len(target.slice) != 1:
+        return False
+    index = target.slice[0].slice
+    return isinstance(index, cst.Index) and literal(index.value) == "attention_mask"
 
 
 def request_sdpa(draft: Draft) -> bool:

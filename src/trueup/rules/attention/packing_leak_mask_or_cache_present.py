@@ -35,6 +35,8 @@ def detect(record: Record) -> Sighting | None:
             Evidence(what="a KV cache was filled", value=attention.cache),
         ),
         confidence="established" if measured else "likely",
+        # Without a cache to switch off only the mask is left to leave out; leak-free-packing does both.
+        remedies=() if attention.cache else tuple(each for each in RULE.remedies if each.id != "disable-kv-cache"),
     )
 
 
