@@ -114,6 +114,13 @@ CASES = [
     ),
     negative(
         "compile/recompile-growing-python-state",
+        "a decorator's wrapper, called with more and fewer arguments",
+        compiled(
+            [recompile(f"1/{i}: len(args) == {i % 3} # func_name = args[0]", step=i + 1) for i in range(4)], compiled=12
+        ),
+    ),
+    negative(
+        "compile/recompile-growing-python-state",
         "state that takes two values",
         compiled([recompile("0/0: not self.history # if self.history:", step=1)], compiled=12),
     ),

@@ -41,6 +41,8 @@ _SYMBOLIC_SIZE = Expression(r"(?P<source>\w[\w.\[\]']*)\.size\(\)\[\d+\]")
 _MODE = Expression(r"requires_grad mismatch|grad_mode|inference_mode|\.training\b|__nn_module_guard_0|dispatch key set")
 _VALUE = Expression(r"^(?P<source>[^=#]+?) == (?P<value>'[^']*'|[^\s#(]+)")
 _LENGTH = Expression(r"^(?:not (?P<empty>[\w.\[\]']+)|len\((?P<source>.+?)\) [=!]= \d+)")
+_ARGUMENTS = ("args", "kwargs")
+"""How many arguments a wrapper was called with, as decorators share one code object: nothing that grows."""
 _IDENTITY = Expression(r"___check_(?:obj|type)_id\((?P<source>[^,]+),")
 _MUTABLE = Expression(
     r"(?:^|_)(?:steps?|count(?:er)?|calls|history|hist|epoch|iter(?:ation)?s?|seen|updates)(?:_|$)", re.I
@@ -80,7 +82,8 @@ def guard(reason: str) -> Guard:
 
 def _value_guard(condition: str, static_integer: bool) -> Guard:
     if length := _LENGTH.search(condition):
-        return Guard("state", length["source"] or length["empty"], condition)
+        source = length["source"] or length["empty"]
+        return Guard("other" if source in _ARGUMENTS else "state", source, condition)
     if identity := _IDENTITY.search(condition):
         of_object = "." in identity["source"] and "__code__" not in identity["source"]
         return Guard("attribute" if of_object else "other", identity["source"], condition)
