@@ -20,7 +20,7 @@ def detect(record: Record) -> Sighting | None:
         return None
     return Sighting(
         message=f"{ranks} ranks trained, and Accelerate took each for the only one: nothing was wrapped and nothing "
-        f"exchanged in {len(sharding.exchanges)} sampled steps, so each trains a model of its own on the same data.",
+        f"exchanged in {len(sharding.exchanges)} sampled steps, so each trains a model of its own.",
         evidence=(
             Evidence(what="ranks that trained", value=ranks),
             Evidence(what="processes that Accelerate knows of", value=1, at=alone[0].at),
