@@ -113,6 +113,7 @@ def _gains(rows: Iterable[Row]) -> list[str]:
         f"job as it was, geometric means: {geometric_mean(whole):.2f} times as fast to N steps, "
         f"{geometric_mean(late):.2f} times as fast in late steps.",
         "",
+        "A lost compile with a backend that writes no code (aot_eager) costs no time and is not among them.",
         "Time to N steps counts from the start of the process, imports and compilation and all; N is 30, or all steps",
         "of a shorter job. Both runs find what Inductor has compiled in its cache; where one does not, both are run",
         "again. Late steps are the later half: what a long job gains.",

@@ -50,7 +50,10 @@ class Case:
 
     @property
     def is_slow(self) -> bool:
-        """Whether the fault costs time: what the repair must win back."""
+        """Whether the fault costs time here, which the repair must win back.
+
+        A compile that is lost costs none where its backend writes no code (`aot_eager`); compiling again and again does.
+        """
         return bool(self.expect.get("slow", False))
 
     @property
