@@ -52,7 +52,7 @@ class Case:
     def is_slow(self) -> bool:
         """Whether the fault costs time here, which the repair must win back.
 
-        A compile that is lost costs none where its backend writes no code (`aot_eager`); compiling again and again does.
+        A compile that is lost costs none where its backend writes no code (`aot_eager`); one that is repeated does.
         """
         return bool(self.expect.get("slow", False))
 
