@@ -13,11 +13,12 @@ NAMES = (
     "checkpointed_the_old_way",
     "compiled",
 )
+WITHOUT_FLASH = {"restricted_all_the_time": ["MATH"], "switched_off": None}
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory):
-    orders = [Order(name, f"known_attention.{name}") for name in NAMES]
+    orders = [Order(name, f"known_attention.{name}") for name in (*NAMES, *WITHOUT_FLASH)]
     return run_jobs(tmp_path_factory.mktemp("attention") / "run", orders)
 
 
@@ -28,3 +29,11 @@ def test_calls_of_one_training_step(name, done):
     last = job.record.samples[-1]
     assert last.kernels == job.result
     assert job.record.actual.attention.fused_fraction == 1.0
+
+
+@pytest.mark.parametrize("name", WITHOUT_FLASH)
+def test_a_context_around_all_steps_is_what_the_code_asked_for(name, done):
+    record = done[name].record
+    assert record.samples[-1].kernels == done[name].result
+    assert record.actual.attention.toggles["flash"] is False
+    assert record.requested.get("attention", {}).get("backends") == WITHOUT_FLASH[name]

@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
 STEPS = 4
@@ -76,3 +77,16 @@ def compiled():
     model = Model()
     model.compile(backend="aot_eager")
     return train(model, evaluations=1)
+
+
+def restricted_all_the_time():
+    """The context is entered before the first step, and left after the last one."""
+    with sdpa_kernel(SDPBackend.MATH):
+        train(Model())
+    return {"sdpa-math": BLOCKS}
+
+
+def switched_off():
+    torch.backends.cuda.enable_flash_sdp(False)
+    train(Model())
+    return {"sdpa-math": BLOCKS}

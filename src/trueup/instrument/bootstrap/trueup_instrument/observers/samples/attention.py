@@ -5,7 +5,9 @@ Calls are those of the training forward: neither an evaluation's nor those of a 
 
 from __future__ import annotations
 
+import gc
 import sys
+from types import GeneratorType
 
 from trueup_instrument import modules
 from trueup_instrument.attributes import plain_attribute
@@ -54,7 +56,7 @@ class Window:
             code = innermost_code(function)
             if code is not None:
                 found[code] = self._called
-        context = innermost_code(getattr(sys.modules.get("torch.nn.attention"), "sdpa_kernel", None))
+        context = _restricting()
         if context is not None:
             found[context] = self._restricted
         for module in self.sample.live:
@@ -89,6 +91,13 @@ class Window:
         if names not in self.contexts:
             self.contexts.append(names)
 
+    def _look_for_open_contexts(self) -> None:
+        """`sdpa_kernel` around the whole loop was entered before the sample: its generator waits for the end."""
+        code = _restricting()
+        for each in gc.get_objects():
+            if type(each) is GeneratorType and each.gi_code is code and each.gi_frame is not None:
+                self._restricted(each.gi_frame)
+
     def _model_called(self, frame: FrameType) -> None:
         if self.sample.evaluations.going_on:
             return
@@ -108,6 +117,9 @@ class Window:
 
     def fields(self) -> dict[str, Any]:
         ops = dict(self.sample.operators.attention)
+        switches = toggles()
+        if not self.contexts and not all(switches.values()):
+            self._look_for_open_contexts()
         by_hand = len(self.sample.operators.own_softmaxes())
         if by_hand:
             ops[HAND_WRITTEN] = by_hand
@@ -119,7 +131,7 @@ class Window:
                 "masks": self.masks,
                 "sdpa": self._calls(),
                 "contexts": self.contexts,
-                "toggles": toggles(),
+                "toggles": switches,
                 "given_mask": self.given_mask,
                 "packed": self.packed,
                 "boundaries": self.boundaries,
@@ -148,6 +160,11 @@ class Window:
             if name is not None:
                 return str(name)
         return None
+
+
+def _restricting() -> CodeType | None:
+    """The code of `sdpa_kernel`, which the deprecated `torch.backends.cuda.sdp_kernel` enters as well."""
+    return innermost_code(getattr(sys.modules.get("torch.nn.attention"), "sdpa_kernel", None))
 
 
 def mask_kind(mask: Any) -> str:
