@@ -19,8 +19,9 @@ def corpus(n):
 
 def main():
     torch.manual_seed(0)
+    torch._dynamo.config.recompile_limit = 64  # it warned that 8 were reached
     accelerator = Accelerator(cpu=True)
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=200, n_positions=64, n_embd=48, n_layer=10, n_head=4))
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=200, n_positions=64, n_embd=48, n_layer=16, n_head=4))
     model.transformer.h = torch.nn.ModuleList(torch.compile(b, backend="aot_eager") for b in model.transformer.h)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     loader = DataLoader(corpus(36), batch_size=3, collate_fn=collate)

@@ -23,9 +23,9 @@ class Block(nn.Module):
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.embed = nn.Embedding(64, 48)
-        self.blocks = nn.ModuleList(Block(48) for _ in range(3))
-        self.head = nn.Linear(48, 64)
+        self.embed = nn.Embedding(64, 384)
+        self.blocks = nn.ModuleList(Block(384) for _ in range(3))
+        self.head = nn.Linear(384, 64)
 
     def forward(self, ids):
         x = self.embed(ids)
@@ -34,7 +34,7 @@ class Net(nn.Module):
         return self.head(x)
 
 
-def main(accumulate=3, updates=9):
+def main(accumulate=16, updates=20):
     dist.init_process_group("gloo")
     torch.manual_seed(0)
     model = Net()
@@ -44,7 +44,7 @@ def main(accumulate=3, updates=9):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     for update in range(updates):
         for _micro in range(accumulate):
-            ids = torch.randint(0, 64, (4, 16))
+            ids = torch.randint(0, 64, (1, 16))
             loss = F.cross_entropy(model(ids).flatten(0, 1), ids.roll(-1, 1).flatten())
             (loss / accumulate).backward()
         optimizer.step()
