@@ -116,7 +116,6 @@ QUICK = {
     "attention/eager-implementation-requested",
     "checkpointing/reentrant-variant-used",
     "compile/in-place-compile-of-builtin-module",
-    "compile/recompile-kv-cache-in-training",
     "compile/scalar-extraction-graph-break",
     "precision/gradscaler-with-bf16",
     "sharding/no-wrap-policy-single-unit",
