@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 
 from trueup.attention.call import Version
@@ -31,3 +32,10 @@ def capability(name: str) -> Version | None:
         raise UnknownGpu(f"no NVIDIA GPU called {name.strip() or 'nothing'} is known; give {EXAMPLES}")
     major, _, minor = found.partition(".")
     return int(major), int(minor)
+
+
+def processor(cpuinfo: str) -> str:
+    """The name of this machine's CPU out of the text of /proc/cpuinfo, which tells none on ARM: then its kind."""
+    lines = cpuinfo.splitlines()
+    named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return named or platform.processor() or platform.machine()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from trueup.attention.call import Place, Version
-from trueup.attention.devices import capability
+from trueup.attention.devices import capability, processor
 from trueup.attention.limits import code
 from trueup.environment.gpus import search
 from trueup.environment.host import Host
@@ -74,7 +74,7 @@ def here(target: Target, host: Host, *, gpu: str | None = None, torch: Version |
     if build is not None and build.hip:
         notes.append(f"a GPU of NVIDIA; torch {build.version} is built for ROCm, whose kernels are not described")
     if found is None:
-        return Here(Place(versions=versions), device=_processor(host), notes=tuple(notes))
+        return Here(Place(versions=versions), device=processor(host.text("/proc/cpuinfo") or ""), notes=tuple(notes))
     if build is not None and build.cuda is None and torch is None:
         notes.append(f"a build with CUDA of torch {text(release(build.version))}; the one installed is {build.version}")
     cudnn = next((each.version for key, each in packages.items() if key.startswith("nvidia-cudnn-cu")), None)
@@ -91,11 +91,6 @@ def _attached(gpus: object) -> tuple[str, Version | None]:
         if gpu.compute_capability:
             return gpu.name, capability(gpu.compute_capability)
     return "", None
-
-
-def _processor(host: Host) -> str:
-    lines = (host.text("/proc/cpuinfo") or "").splitlines()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 
 def _libraries(torch: Version, cuda: str | None, cudnn: str | None, notes: list[str]) -> Mapping[str, Version]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import platform
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from trueup.attention.bench.statistics import timing
 from trueup.attention.bench.trying import Trials, Tried
 from trueup.attention.bench.ways import no_warnings, ways
 from trueup.attention.call import Place
+from trueup.attention.devices import processor
 from trueup.attention.knowledge import KERNELS
 from trueup.schema.attention_bench import Bench, LeftOut, Row, in_words
 
@@ -193,8 +193,6 @@ def device_name(torch: Any, device: str) -> str:
     if device == "cuda":
         return str(torch.cuda.get_device_name())
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return processor(Path("/proc/cpuinfo").read_text(encoding="utf-8"))
     except OSError:
-        lines = []
-    named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return named or platform.processor() or platform.machine()
+        return processor("")

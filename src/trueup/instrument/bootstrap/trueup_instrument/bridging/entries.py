@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import types
 
+from trueup_instrument.appliers.replacing import replace
 from trueup_instrument.bridging.operators import captures, define
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Protocol
 
     Given = dict[str, Any]
@@ -72,3 +74,24 @@ def takes(original: Any, needed: Mapping[str, object] | tuple[str, ...], known: 
     told = [f"lacks {', '.join(missing)}"] if missing else []
     told += [f"has {', '.join(unknown)}, which is not known"] if unknown else []
     return " and ".join(told)
+
+
+def entered(
+    torch: Any, module: Any, entries: Sequence[Any], known: frozenset[str], library: str
+) -> tuple[list[str], str]:
+    """Bridge all of these entry points of a module, or none: (names of those that were, why none was)."""
+    found = [getattr(module, each.name, None) for each in entries]
+    if any(hasattr(each, "_trueup_bridge") for each in found):
+        return [], ""
+    if not all(isinstance(each, types.FunctionType) for each in found):
+        return [], f"{library} registers operators of its own"
+    why = [
+        f"{each.name} {told}"
+        for each, was in zip(entries, found, strict=True)
+        if (told := takes(was, each.needs, known))
+    ]
+    if why:
+        return [], "; ".join(why)
+    for each in entries:
+        replace(module, each.name, lambda original, entry=each: bridged(torch, original, entry))  # type: ignore[misc]
+    return [each.name for each in entries], ""

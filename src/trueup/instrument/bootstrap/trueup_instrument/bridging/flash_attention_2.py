@@ -10,10 +10,8 @@ Head sizes that are no multiple of 8 are padded here as the C++ code pads them, 
 from __future__ import annotations
 
 import inspect
-import types
 
-from trueup_instrument.appliers.replacing import replace
-from trueup_instrument.bridging.entries import bridged, takes
+from trueup_instrument.bridging.entries import entered
 from trueup_instrument.bridging.repeated import allow_repeated
 
 TYPE_CHECKING = False
@@ -45,21 +43,7 @@ def install(torch: Any, module: Any) -> tuple[list[str], str]:
     """Bridge the entry points of `flash_attn.flash_attn_interface`: (those that were, why others were not)."""
     allow_repeated(torch, module)
     entries = [kind(torch, module) for kind in (Forward, VarlenForward, Backward, VarlenBackward)]
-    found = [getattr(module, each.name, None) for each in entries]
-    if any(hasattr(each, "_trueup_bridge") for each in found):
-        return [], ""
-    if not all(isinstance(each, types.FunctionType) for each in found):
-        return [], "this flash-attn registers operators of its own"
-    why = [
-        f"{each.name} {told}"
-        for each, was in zip(entries, found, strict=True)
-        if (told := takes(was, each.needs, KNOWN))
-    ]
-    if why:
-        return [], "; ".join(why)
-    for each in entries:
-        replace(module, each.name, lambda original, entry=each: bridged(torch, original, entry))  # type: ignore[misc]
-    return [each.name for each in entries], ""
+    return entered(torch, module, entries, KNOWN, "this flash-attn")
 
 
 class _Entry:
