@@ -46,6 +46,8 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     exit: Exit = Exit()
     error: str | None = None
     """Type and message of the uncaught exception with its chain, innermost user line last."""
+    frames: tuple[str, ...] = ()
+    """`file:line` of the innermost frames of that exception, the last one first."""
     trained: bool = False
     """True when the process made an optimizer step or a backward pass."""
     steps: int = 0

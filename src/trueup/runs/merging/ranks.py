@@ -14,6 +14,7 @@ from trueup.runs.outcome import Outcome
 from trueup.schema.record import Exit, Loop, Rank
 
 STACK_KEPT = 20_000
+FRAMES_KEPT = 4
 ERROR_KEPT = 8_000
 LOOPS_KEPT = 8
 
@@ -66,6 +67,7 @@ def _rank(member: Member, job: Job, events: Events, outcome: Outcome | None) -> 
         pid=pid,
         exit=_exit(member, job, outcome),
         error=_error(member, events.crashes.get(pid)),
+        frames=_frames(member),
         trained=member.trained,
         steps=steps_of(member),
         process_group=text(group.get("backend")),
@@ -99,6 +101,12 @@ def _exit(member: Member, job: Job, outcome: Outcome | None) -> Exit:
         reason = silent_end(member, job, outcome).rstrip(",:")
     known = end_of(member, job, outcome) if outcome is not None else None
     return Exit(code=known.code, signal=known.signal, reason=reason) if known is not None else Exit(reason=reason)
+
+
+def _frames(member: Member) -> tuple[str, ...]:
+    chain = items((member.log.last("error") or {}).get("chain"))
+    named = [text(frame) for frame in items(mapping(chain[0]).get("frames"))] if chain else []
+    return tuple(frame for frame in reversed(named[-FRAMES_KEPT:]) if frame)
 
 
 def _error(member: Member, crash: str | None) -> str | None:

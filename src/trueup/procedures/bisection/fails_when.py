@@ -1,0 +1,73 @@
+"""`--fails-when`: the fault that is looked for, in a word or two."""
+
+from __future__ import annotations
+
+import re
+
+from trueup.procedures.bisection.signatures import COVERAGE
+from trueup.schema.bisection import Signature
+
+FORMS = (
+    "error[:TEXT]",
+    "exit[:CODE]",
+    "hang",
+    "oom",
+    "nan",
+    "loss[>DIFFERENCE]",
+    "slower>TIMES",
+    "LAYER<SHARE",
+    "RULE",
+)
+"""Ways to write a fault; RULE is an id such as `compile/recompile-per-layer-object`."""
+_BOUND = re.compile(r"(?P<what>[a-z]+)\s*(?P<sign>[<>])\s*(?P<value>[\d.eE+-]+)\s*%?")
+_RULE = re.compile(r"[a-z]+/[a-z0-9-]+")
+
+
+class FaultError(ValueError):
+    """A text that names no fault; the message says what does."""
+
+
+def signature_from(text: str) -> Signature:
+    """The signature of a fault as `--fails-when` takes it: one of FORMS. Raises FaultError."""
+    word, _, rest = (part.strip() for part in text.strip().partition(":"))
+    if word == "error":
+        return Signature(kind="exception", text=rest, given=True)
+    if word == "exit":
+        return Signature(kind="exit", text=f"exit code {rest}" if rest else "", given=True)
+    if not rest and word in _PLAIN:
+        return _PLAIN[word]
+    if _RULE.fullmatch(text.strip()):
+        return Signature(kind="finding", text=text.strip(), rule=text.strip(), given=True)
+    bound = _BOUND.fullmatch(text.strip())
+    if bound is not None and (found := _bounded(bound["what"], bound["sign"], _number(bound["value"], text))):
+        return found
+    raise FaultError(f"{text!r} names no fault; write one of {', '.join(FORMS)}")
+
+
+def _bounded(what: str, sign: str, value: float) -> Signature | None:
+    if (what, sign) == ("loss", ">"):
+        told = f"losses differ from those with all layers off by more than {value:g} of their size"
+        return Signature(kind="loss", text=told, threshold=value, given=True)
+    if (what, sign) == ("slower", ">"):
+        told = f"a step takes more than {value:g} times as long as with all layers off"
+        return Signature(kind="slow", text=told, threshold=value, given=True)
+    if what in COVERAGE and sign == "<":
+        share = value / 100 if value > 1 else value
+        told = f"{what} reaches less than {share * 100:g} % of the model"
+        return Signature(kind="coverage", text=told, layer=what, threshold=share, given=True)
+    return None
+
+
+def _number(value: str, text: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise FaultError(f"{text!r}: {value} is no number") from None
+
+
+_PLAIN = {
+    "hang": Signature(kind="hang", text="the job hangs", given=True),
+    "oom": Signature(kind="memory", text="the job runs out of memory", given=True),
+    "nan": Signature(kind="not finite", text="a loss is not finite", given=True),
+    "loss": Signature(kind="loss", text="losses are not those with all layers off", given=True),
+}
