@@ -54,9 +54,29 @@ def test_a_layer_cannot_be_set_to_two_values():
 
 
 def test_every_switch_can_be_set():
-    for layer, values in SWITCHES.items():
-        for value in values:
+    for layer, kinds in SWITCHES.items():
+        for kind in kinds:
+            value = f"{kind}:1" if layer == "data" else kind
             assert with_settings(Variant(), [f"{layer}={value}"]).layers == {layer: value}
+
+
+def test_a_layer_can_be_forced_in_named_parts_alone():
+    variant = with_settings(Variant(), ["precision=fp32:layers.0,layers.1,head"])
+    assert variant.layers == {"precision": "fp32:layers.0,layers.1,head"}
+    assert variant.name == "precision=fp32:layers.0,layers.1 and 1 more"
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("precision=fp32:", "precision=fp32:NAME,NAME"),
+        ("precision=fp64:head", "precision=fp64 takes no names of parts"),
+        ("data=only", "data=only:17"),
+    ],
+)
+def test_parts_that_cannot_be_set_are_refused(setting, said):
+    with pytest.raises(VariantError, match=said):
+        with_settings(Variant(), [setting])
 
 
 def test_a_variant_without_a_name_is_named_by_what_it_changes():

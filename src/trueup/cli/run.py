@@ -75,6 +75,9 @@ def run(
     Layers that --set can force:
       compile=off|eager|aot_eager|inductor  checkpointing=off  sharding=off
       attention=eager|math|sdpa|flash|mem_efficient|cudnn  precision=fp32|fp64  adapter=off
+      data=only|without|length
+    precision=fp32:NAME,NAME forces it in these modules alone; data=only:17 gives the job this batch again and again,
+    data=without:17 leaves it out, data=length:128 cuts every batch to 128 tokens.
 
     Everything after `--` is the command's own. Its output, its signals and its exit code pass through. The text
     report goes to stderr; --format json, sarif or html goes to stdout when the command has ended, after its output.

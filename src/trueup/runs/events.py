@@ -39,6 +39,7 @@ FIELDS: dict[str, frozenset[str]] = {
         "error": "type message chain user_at out_of_memory thread",
         "observer-off": "observer error",
         "applier": "applier module detail",
+        "parts": "layer names",
         "fallback": "requested actual reason model",
         "end": "steps reason process_group trained",
     }.items()

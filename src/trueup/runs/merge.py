@@ -21,6 +21,7 @@ from trueup.runs.merging.launch import merged_launch
 from trueup.runs.merging.memory import merged_memory
 from trueup.runs.merging.notes import merged_notes
 from trueup.runs.merging.order import merged_order
+from trueup.runs.merging.parts import merged_parts
 from trueup.runs.merging.precision import merged_precision
 from trueup.runs.merging.ranks import error_headline, merged_ranks
 from trueup.runs.merging.requested import merged_requested
@@ -102,6 +103,7 @@ def merge(
         steps=part(merged_steps, Steps()),
         samples=part(merged_samples, ()),
         notes=part(notes, ()),
+        parts=part(merged_parts, {}),
         unknown_fields=len(events.unknown),
     )
     record = msgspec.structs.replace(record, notes=(*record.notes, *failed))

@@ -460,6 +460,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     samples: tuple[Sample, ...] = ()
     notes: tuple[Note, ...] = ()
     findings: tuple[Finding, ...] = ()
+    parts: dict[str, tuple[str, ...]] = {}
+    """Layer → its parts, in their order, in a run where it was forced in some of them alone: names of modules, shapes
+    of the batches."""
     unknown_fields: int = 0
     """Fields of a newer trueup that this one did not understand."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -13,8 +14,16 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "sharding": ("off",),
     "precision": ("fp32", "fp64"),
     "adapter": ("off",),
+    "data": ("only", "without", "length"),
 }
 """Layers that can be forced from outside, with the values each takes."""
+PARTED: dict[str, tuple[str, ...]] = {"precision": ("fp32",), "data": ("only", "without", "length")}
+"""Layer → values that take `:PART,PART`, after which they hold for these parts alone: names of modules, batches."""
+LISTED = 2
+"""Parts that a name of a variant spells out."""
+
+ORDERED = ("adapter", "precision", "checkpointing", "compile", "sharding")
+"""Layers that are applied to a model one after another, in an order that can be asked for."""
 
 
 UNCHANGED = "as is"
@@ -29,6 +38,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Layer → forced value, each from `SWITCHES`."""
     remedies: tuple[str, ...] = ()
     """Ids of remedies to apply in process."""
+    order: tuple[str, ...] = ()
+    """Layers of `ORDERED`, each to be applied before the one after it: it ends up within what that one wraps."""
     environment: dict[str, str] = {}
     """Environment variables set for the command."""
     fingerprint: dict[str, str] = {}
@@ -47,9 +58,23 @@ def checked(variant: Variant) -> Variant:
     for layer, value in variant.layers.items():
         if layer not in SWITCHES:
             raise VariantError(f"no layer {layer!r} to set; choose from {', '.join(SWITCHES)}")
-        if value not in SWITCHES[layer]:
+        kind, sign, parts = value.partition(":")
+        if kind not in SWITCHES[layer]:
             raise VariantError(f"{layer}={value!r} is not a setting; choose from {', '.join(SWITCHES[layer])}")
+        if sign and (kind not in PARTED.get(layer, ()) or not all(parts.split(","))):
+            raise VariantError(f"{layer}={value!r} is not a setting: {layer}={kind} takes {_parts_taken(layer, kind)}")
+        if layer == "data" and not sign:
+            raise VariantError(f"data={kind} needs a number: data={kind}:17")
+    unknown = [layer for layer in variant.order if layer not in ORDERED]
+    if unknown:
+        raise VariantError(f"no layer {unknown[0]!r} to order; choose from {', '.join(ORDERED)}")
+    if len(variant.order) == 1 or len(set(variant.order)) < len(variant.order):
+        raise VariantError("an order names two layers or more, each once")
     return variant
+
+
+def _parts_taken(layer: str, kind: str) -> str:
+    return f"names, {layer}={kind}:NAME,NAME" if kind in PARTED.get(layer, ()) else "no names of parts"
 
 
 def with_settings(variant: Variant, settings: list[str]) -> Variant:
@@ -67,12 +92,22 @@ def with_settings(variant: Variant, settings: list[str]) -> Variant:
 
 
 def named(variant: Variant) -> Variant:
-    """`variant` with a name: its own, else its forced layers, remedies and variables in a line."""
+    """`variant` with a name: its own, else its forced layers, remedies, order and variables in a line."""
     if variant.name != UNCHANGED:
         return variant
-    layers = [f"{layer}={value}" for layer, value in variant.layers.items()]
-    changed = ", ".join([*layers, *variant.remedies, *variant.environment])
+    layers = [f"{layer}={_shortened(value)}" for layer, value in variant.layers.items()]
+    changed = ", ".join([*layers, *variant.remedies, *orders(variant), *variant.environment])
     return msgspec.structs.replace(variant, name=changed or UNCHANGED)
+
+
+def orders(variant: Variant) -> list[str]:
+    """Its order in words, two layers at a time: `sharding before compile`."""
+    return [f"{first} before {second}" for first, second in pairwise(variant.order)]
+
+
+def _shortened(value: str) -> str:
+    parts = value.split(",")
+    return value if len(parts) <= LISTED else f"{','.join(parts[:LISTED])} and {len(parts) - LISTED} more"
 
 
 def variant_from_toml(text: str) -> Variant:

@@ -1,6 +1,6 @@
 """Forces layers of the stack to a value, as `trueup run --set LAYER=VALUE` asks, and applies remedies.
 
-One file per layer, and in `remedies` one per remedy. Each has `attach(switch)`. It is loaded only in a run that asks
+One file per layer, in `remedies` one per remedy, and in `order` what changes the order of two layers. Each has `attach(switch)`. It is loaded only in a run that asks
 for it, changes that and nothing else, and keeps the attributes and classes that the user's code relies on. What each
 switch does, and where its limits are, is in docs/decisions/0004-switches.md.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+from itertools import pairwise
 
 from trueup_instrument import role
 from trueup_instrument.appliers.switch import Switch
@@ -24,13 +25,15 @@ SET = "TRUEUP_SET"
 """Layer → value as JSON, written by the launching trueup."""
 REMEDIES = "TRUEUP_REMEDIES"
 """Ids of remedies as a JSON list, written by the launching trueup."""
+ORDER = "TRUEUP_ORDER"
+"""Layers as a JSON list, each to be applied before the next, written by the launching trueup."""
 HELD = "TRUEUP_HELD"
 """Remedy → the variables that it sets, as JSON, written by the launching trueup."""
 EAGER_RANDOM = "TRUEUP_EAGER_RANDOM"
 """Set for a run that is compared with an eager one."""
 IN_LAUNCHERS = ("free-port", "launch-with-torchrun", "rendezvous-endpoint")
 """Remedies that change what a launcher does; all others act in ranks and their children."""
-LAYERS = ("compile", "attention", "checkpointing", "precision", "sharding", "adapter")
+LAYERS = ("compile", "attention", "checkpointing", "precision", "sharding", "adapter", "data")
 
 
 def attach_all(session: Session) -> None:
@@ -47,6 +50,9 @@ def attach_all(session: Session) -> None:
         module = f"{__name__}.remedies.{str(remedy).replace('-', '_')}"
         value = held.get(remedy, True) if isinstance(held, dict) else True
         _attach(Switch(session, remedy, value), module if importlib.util.find_spec(module) else None)
+    order = _asked(ORDER) if session.role != role.LAUNCHER else None
+    for first, second in pairwise(order) if isinstance(order, list) else ():
+        _attach(Switch(session, f"{first} before {second}", True), f"{__name__}.order")
     if EAGER_RANDOM in os.environ and session.role != role.LAUNCHER:
         _attach(Switch(session, "eager-random", True), f"{__name__}.eager_random")
 

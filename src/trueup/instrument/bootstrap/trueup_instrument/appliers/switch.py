@@ -20,19 +20,22 @@ if TYPE_CHECKING:
 
 LISTED = 40
 """Changes of one applier that are written."""
+MOST_PARTS = 20_000
+"""Parts of a layer that are."""
 
 
 class Switch:
     """What an applier is given: the value asked for, and a way to tell what it did.
 
-    The value of a remedy is the variables that it sets, else True.
+    The value of a remedy is the variables that it sets, else True. `parts` are those of the layer to which the value is
+    restricted, in `precision=fp32:layers.0,layers.1`; None where it is not.
     """
 
     def __init__(self, session: Session, name: str, value: Any) -> None:
         self.session = session
         self.imports = session.imports
         self.name = name
-        self.value = value
+        self.value, self.parts = _parted(value)
         self._told: set[tuple[str, str | None]] = set()
         self._write = unseen(self._write)  # type: ignore[method-assign]  # the same signature
 
@@ -48,6 +51,10 @@ class Switch:
         if ("cannot", why) not in self._told:
             self._told.add(("cannot", why))
             self._write(module, cannot=why)
+
+    def has_parts(self, names: list[str]) -> None:
+        """Record what the parts of this layer are, in their order."""
+        self.session.write("parts", layer=self.name, names=names[:MOST_PARTS])
 
     def _write(self, module: str | None, **detail: Any) -> None:
         detail = {"value": self.value, "at": places.user_line(), **detail}
@@ -70,3 +77,10 @@ class Switch:
     def after(self, name: str, hook: Callable[[ModuleType], object]) -> None:
         """Call `hook(module)`, guarded, right after module `name` is imported, before others take names from it."""
         self.imports.after(name, self.guarded(hook))
+
+
+def _parted(value: Any) -> tuple[Any, tuple[str, ...] | None]:
+    if not isinstance(value, str) or ":" not in value:
+        return value, None
+    kind, _, parts = value.partition(":")
+    return kind, tuple(parts.split(","))
