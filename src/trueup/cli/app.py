@@ -9,6 +9,7 @@ import click
 
 from trueup import __version__
 from trueup.cli.attention import attention
+from trueup.cli.bisect import bisect
 from trueup.cli.doctor import doctor
 from trueup.cli.exits import INTERRUPTED, OWN_FAILURE, USAGE
 from trueup.cli.explain import explain
@@ -36,7 +37,7 @@ def app() -> None:
     """
 
 
-for command in (run, fix, verify, doctor, report, explain, attention, rules):
+for command in (run, fix, verify, bisect, doctor, report, explain, attention, rules):
     app.add_command(command)
 
 

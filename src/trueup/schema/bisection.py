@@ -12,6 +12,7 @@ from trueup.schema.variant import Variant
 
 Outcome = Literal["fails", "passes", "unresolved"]
 """`unresolved`: it ended otherwise than the fault that is looked for, which tells nothing of it."""
+Verdict = Literal["found", "not of the layers", "nothing fails", "not reproduced", "not settled", "interrupted"]
 Kind = Literal["exception", "exit", "hang", "memory", "not finite", "finding", "loss", "slow", "coverage"]
 
 
@@ -87,7 +88,7 @@ class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bisection(msgspec.Struct, frozen=True, kw_only=True):
-    verdict: Literal["found", "not of the layers", "nothing fails", "not reproduced", "not settled", "interrupted"]
+    verdict: Verdict
     why: str
     minimal: tuple[str, ...] = ()
     """Layers without any of which the fault is gone; all others were off in a run that failed."""

@@ -32,9 +32,9 @@ def without(layers: tuple[str, ...], on: Layers, environment: Mapping[str, str] 
     return Attempt(variant=named(Variant(layers=off, environment=dict(environment or {}))))
 
 
-def present(job: Record, control: Record | None) -> tuple[str, ...]:
-    """The layers that a job has: those that ran or were asked for, and those that the control switched off."""
-    return tuple(each for each in OFF if _ran(each, job) or (control is not None and _was_switched(each, control)))
+def present(job: Record, control: Record, chosen: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the `chosen` layers that a job has: they ran, were applied, or the control had them to switch off."""
+    return tuple(each for each in OFF if each in chosen and (_ran(each, job) or _was_switched(each, control)))
 
 
 def _ran(layer: str, record: Record) -> bool:

@@ -61,8 +61,31 @@ class Suspects:
         """The expected share of runs in which the fault shows where the set is on."""
         return sum(rate * belief for (_, rate), belief in self._belief.items())
 
-    def next(self, allowed: Callable[[Layers], bool] = lambda on: True) -> Layers | None:
-        """The set of layers whose run tells the most; None when no allowed one tells anything. Ties: more layers on."""
+    @property
+    def doubt(self) -> float:
+        """Bits that are missing to know the set."""
+        return -sum(belief * math.log2(belief) for belief in self._sets() if belief > 0)
+
+    def chance(self, on: Iterable[str]) -> float:
+        """That a run with these layers on fails."""
+        return self._sums(lambda rate: rate)[self._mask(on)]
+
+    def next(self, count: int = 1, allowed: Callable[[Layers], bool] = lambda on: True) -> list[Layers]:
+        """At most `count` sets of layers whose runs, made at once, tell the most; none when no allowed one tells
+        anything. Each after the first is chosen as if those before it had ended as is most likely."""
+        kept = dict(self._belief)
+        chosen: list[Layers] = []
+        while len(chosen) < count:
+            best = self._most_telling(lambda on: allowed(on) and on not in chosen)
+            if best is None:
+                break
+            chosen.append(best)
+            self.saw(best, self.chance(best) >= 0.5)
+        self._belief = kept
+        return chosen
+
+    def _most_telling(self, allowed: Callable[[Layers], bool]) -> Layers | None:
+        """Of two that tell as much, the one with more layers on."""
         fails, noise = self._sums(lambda rate: rate), self._sums(_entropy)
         gains = [
             (_entropy(min(chance, 1.0)) - own, mask.bit_count(), mask)

@@ -56,12 +56,18 @@ class Trials:
         """Of the runs of this attempt."""
         return self._records.get(key(attempt), ())
 
-    def run(self, attempts: Sequence[Attempt]) -> Sequence[Record]:
-        """The records of one more run of each. Raises OutOfRuns."""
+    @property
+    def seconds(self) -> float:
+        """Of a run, on average."""
+        made = [record.duration_s or 0.0 for records in self._records.values() for record in records]
+        return sum(made) / len(made) if made else 0.0
+
+    def run(self, attempts: Sequence[Attempt], timeout: float | None = None) -> Sequence[Record]:
+        """The records of one more run of each, of at most `timeout` seconds. Raises OutOfRuns."""
         if self.runs + len(attempts) > self.limit:
             raise OutOfRuns
         self.runs += len(attempts)
-        records = self._run(attempts, self.timeout)
+        records = self._run(attempts, timeout or self.timeout)
         for attempt, record in zip(attempts, records, strict=True):
             self._records.setdefault(key(attempt), []).append(record)
         return records

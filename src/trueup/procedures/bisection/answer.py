@@ -1,0 +1,58 @@
+"""What a bisect knows at any time, and how it is told."""
+
+from __future__ import annotations
+
+from trueup.procedures.bisection.case import Case
+from trueup.procedures.bisection.search import Search
+from trueup.procedures.bisection.stacks import stacks
+from trueup.procedures.bisection.trials import Trials
+from trueup.schema.bisection import Bisection, Narrowed, Verdict
+
+
+class Answer:
+    """Filled as the walk goes; `told` may be asked for at any time."""
+
+    def __init__(self, trials: Trials) -> None:
+        self.trials = trials
+        self.verdict: Verdict = "not settled"
+        self.why = ""
+        self.case: Case | None = None
+        self.search: Search | None = None
+        self.order: tuple[bool | None, str | None] = (None, None)
+        self.inside: list[Narrowed] = []
+
+    def stop(self, verdict: Verdict, why: str) -> None:
+        """The walk ended early; a set that was found stays found."""
+        if self.verdict != "found":
+            self.verdict, self.why = verdict, why
+        elif self.search is not None:
+            self.why = f"{self.search.words}; {why}"
+
+    def told(self) -> Bisection:
+        """All that is known now."""
+        found = Bisection(verdict=self.verdict, why=self.why, probes=self.trials.made())
+        case, search = self.case, self.search
+        if case is None or search is None:
+            return found
+        minimal = search.minimal if self.verdict in ("found", "not settled", "interrupted") else frozenset[str]()
+        signature = case.oracle.signature
+        return Bisection(
+            verdict=self.verdict,
+            why=self.why,
+            minimal=search.named(minimal),
+            one_minimal=self.verdict == "found" and search.is_proved,
+            order_matters=self.order[0],
+            order=self.order[1],
+            signature=signature,
+            layers=case.layers,
+            control=search.control or "not run",
+            rate=search.rate if minimal else None,
+            belief=search.belief if minimal else None,
+            inside=tuple(self.inside),
+            probes=self.trials.made(),
+            finding=case.finding,
+            stacks=stacks(case.job) if signature.kind == "hang" else (),
+            command=case.job.command,
+            notes=tuple(f"{layer} stays on: {why}" for layer, why in search.stays.items()),
+            record=case.job,
+        )
