@@ -24,12 +24,13 @@ RUN_ID = "TRUEUP_RUN_ID"
 STEPS = "TRUEUP_STEPS"
 SET = "TRUEUP_SET"
 REMEDIES = "TRUEUP_REMEDIES"
+ORDER = "TRUEUP_ORDER"
 HELD = "TRUEUP_HELD"
 PROBES = "TRUEUP_PROBES"
 START = "TRUEUP_START"
 USER_BASH_ENV = "TRUEUP_USER_BASH_ENV"
 OURS = (
-    *(EVENTS, RUN_ID, STEPS, SET, REMEDIES, HELD, PROBES, START, USER_BASH_ENV),
+    *(EVENTS, RUN_ID, STEPS, SET, REMEDIES, ORDER, HELD, PROBES, START, USER_BASH_ENV),
     *("TRUEUP_SHIM", "TRUEUP_RANK_PROCESS"),
 )
 """Variables that a run sets or its processes hand on; those of an outer `trueup run` must not reach an inner one."""
@@ -104,6 +105,8 @@ def inject(
         environment[PROBES] = json.dumps(questions)
     if variant.layers:
         environment[SET] = json.dumps(variant.layers)
+    if variant.order:
+        environment[ORDER] = json.dumps(variant.order)
     in_process = [remedy.remedy for remedy in remedies if remedy.in_process]
     if in_process:
         environment[REMEDIES] = json.dumps(in_process)

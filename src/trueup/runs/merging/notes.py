@@ -15,7 +15,7 @@ from trueup.runs.merging.values import mapping, text
 from trueup.runs.outcome import Outcome
 from trueup.runs.tree import Sighting
 from trueup.schema.record import Note, unchanged
-from trueup.schema.variant import Variant
+from trueup.schema.variant import Variant, orders
 
 NOTHING = "No process of the command reported"
 LONGEST_COMMAND = 80
@@ -109,6 +109,8 @@ def _absent(job: Job) -> Iterator[Note]:
 def _not_switched(events: Events, variant: Variant) -> Iterator[Note]:
     """Forced layers and remedies by which no process of the job changed anything, or left something as it was."""
     asked = {layer: f"--set {layer}={value}" for layer, value in variant.layers.items()}
+    order = orders(variant)
+    asked |= {each: each for each in order}
     asked |= {each.remedy: f"remedy {each.remedy}" for each in checked(variant.remedies) if each.in_process}
     for applier, what in asked.items():
         told = [event for log in events.processes for event in log.of("applier") if event.get("applier") == applier]
@@ -116,7 +118,8 @@ def _not_switched(events: Events, variant: Variant) -> Iterator[Note]:
         reasons = list(dict.fromkeys(reason for detail in details if (reason := text(detail.get("cannot")))))
         changed = any(detail.get("change") for detail in details)
         if not changed:
-            why = reasons or ["the job asks for nothing of this kind, or for just that"]
+            places = "the job has no two steps of these kinds that can change places, or has them in this order"
+            why = reasons or [places if applier in order else "the job asks for nothing of this kind, or for just that"]
             yield Note(what=f"{unchanged(what)}: {'; '.join(why)}")
         elif reasons:
             yield Note(what=f"{what} did not reach everything: {'; '.join(reasons)}")

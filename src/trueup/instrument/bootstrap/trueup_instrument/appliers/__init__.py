@@ -1,8 +1,9 @@
 """Forces layers of the stack to a value, as `trueup run --set LAYER=VALUE` asks, and applies remedies.
 
-One file per layer, in `remedies` one per remedy, and in `order` what changes the order of two layers. Each has `attach(switch)`. It is loaded only in a run that asks
-for it, changes that and nothing else, and keeps the attributes and classes that the user's code relies on. What each
-switch does, and where its limits are, is in docs/decisions/0004-switches.md.
+One file per layer, in `remedies` one per remedy, and in `order` what lets two layers change places. Each has
+`attach(switch)`. It is loaded only in a run that asks for it, changes that and nothing else, and keeps the attributes
+and classes that the user's code relies on. What each switch does, and where its limits are, is in
+docs/decisions/0004-switches.md.
 """
 
 from __future__ import annotations
