@@ -5,11 +5,9 @@ What is double stays so: casts of it to less, by anyone, are refused, and what m
 
 from __future__ import annotations
 
-import functools
 import sys
 
-from trueup_instrument.appliers.binding import Binding
-from trueup_instrument.appliers.forwards import around_forwards
+from trueup_instrument.appliers.complete import when_complete
 from trueup_instrument.appliers.replacing import replace
 
 TYPE_CHECKING = False
@@ -20,50 +18,11 @@ if TYPE_CHECKING:
 
     from trueup_instrument.appliers.switch import Switch
 
-WRAPPING = (
-    ("torch.nn.parallel.distributed", "DistributedDataParallel", "__init__", 1),
-    ("torch.distributed.fsdp.fully_sharded_data_parallel", "FullyShardedDataParallel", "__init__", 1),
-    ("torch.distributed.fsdp._fully_shard._fully_shard", None, "fully_shard", 0),
-)
-"""Module, class, function, place of the model among its arguments: what fixes the dtype of gradients."""
 NARROWING = ("to", "type", "type_as", "float", "half", "bfloat16")
 
 
 def attach(switch: Switch) -> None:
-    """Binding is first, so that it follows what around_forwards follows."""
-    binding = Binding(switch)
-    double = switch.guarded(lambda model: _double(switch, model))
-
-    def of_optimizer(optimizer: Any) -> None:
-        given = {id(each) for group in optimizer.param_groups for each in group["params"]}
-        for model in binding.models():
-            if any(id(each) in given for each in model.parameters()):
-                double(model)
-
-    bound = switch.guarded(of_optimizer)
-
-    def made(original: Callable[..., Any]) -> Callable[..., Any]:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-            original(self, *args, **kwargs)
-            bound(self)
-
-        return __init__
-
-    def wrapped(place: int, original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            double(args[place] if len(args) > place else kwargs.get("module"))
-            return original(*args, **kwargs)
-
-        return call
-
-    switch.after("torch.optim.optimizer", lambda module: replace(module.Optimizer, "__init__", made))
-
-    def wrap(kind: str | None, name: str, place: int, module: Any) -> None:
-        replace(getattr(module, kind) if kind else module, name, functools.partial(wrapped, place))
-
-    for module, kind, name, place in WRAPPING:
-        switch.after(module, functools.partial(wrap, kind, name, place))
-    around_forwards(switch, double)
+    when_complete(switch, lambda model, wrapper: _double(switch, model))
     switch.after("torch", lambda torch: _keep(switch, torch))
 
 
