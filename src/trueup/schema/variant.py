@@ -24,6 +24,22 @@ LISTED = 2
 
 ORDERED = ("adapter", "precision", "checkpointing", "compile", "sharding")
 """Layers that are applied to a model one after another, in an order that can be asked for."""
+CHANGEABLE = (
+    ("compile", "checkpointing"),
+    ("compile", "sharding"),
+    ("compile", "adapter"),
+    ("checkpointing", "compile"),
+    ("sharding", "compile"),
+    ("adapter", "compile"),
+    ("adapter", "sharding"),
+    ("checkpointing", "sharding"),
+    ("sharding", "checkpointing"),
+    ("checkpointing", "adapter"),
+    ("adapter", "checkpointing"),
+    ("precision", "adapter"),
+    ("adapter", "precision"),
+)
+"""Orders of two layers that a run can bring about where a job has the other one."""
 
 
 UNCHANGED = "as is"

@@ -15,7 +15,8 @@ def checkpointed(wrapper: Any, forward: Callable[..., Any]) -> Callable[..., Any
     nn = sys.modules["torch"].nn
     held = nn.Module()
     held.forward = forward
-    copy = type(wrapper).__new__(type(wrapper))
+    kind: Any = type(wrapper)
+    copy = kind.__new__(kind)
     nn.Module.__init__(copy)
     copy._checkpoint_wrapped_module = held
     copy.checkpoint_impl, copy.checkpoint_fn = wrapper.checkpoint_impl, wrapper.checkpoint_fn
