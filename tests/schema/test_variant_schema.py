@@ -22,7 +22,7 @@ def test_a_variant_comes_back_equal(variant):
     ("text", "said"),
     [
         ('layers = {gpu = "off"}', "no layer 'gpu'.*compile"),
-        ('layers = {compile = "fast"}', "compile='fast'.*off, eager, aot_eager, inductor"),
+        ('layers = {compile = "fast"}', "compile='fast'.*off, eager, aot_eager, aot_eager_decomp_partition, inductor"),
         ("layers = 3", "not a variant file.*layers"),
         ("name = ", "not a variant file"),
     ],

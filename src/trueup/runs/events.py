@@ -22,7 +22,7 @@ FIELDS: dict[str, frozenset[str]] = {
         "layer": "layer event module at detail",
         "request": "layer setting value at source",
         "compile": "what id function at checkpoints reasons step within reason explanation context type frame inside "
-        "limit error seconds hit",
+        "limit error seconds hit applied last",
         "steps": "first seconds losses tokens micro stride",
         "gradient": "step replicated_squares sharded_squares",
         "drift": "step changes",

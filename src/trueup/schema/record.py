@@ -116,6 +116,15 @@ class LimitHit(msgspec.Struct, frozen=True, kw_only=True):
     """The last guard that failed."""
 
 
+class CapturedGraph(msgspec.Struct, frozen=True, kw_only=True):
+    frame: int
+    """Number of the frame in its process, from 0, by which TORCH_COMPILE_OVERRIDE_BACKENDS names its graphs."""
+    function: str | None = None
+    """`name (file:line)`."""
+    at: str | None = None
+    """The user's line under which it was compiled."""
+
+
 class Compile(msgspec.Struct, frozen=True, kw_only=True):
     fraction: float | None = None
     """Share of parameter-owning modules' parameters that ran inside compiled graphs, in the step that speaks.
@@ -125,6 +134,13 @@ class Compile(msgspec.Struct, frozen=True, kw_only=True):
     """
     blocks: Blocks = Blocks()
     graphs: int = 0
+    captured: tuple[CapturedGraph, ...] = ()
+    """Frames of which Dynamo captured graphs, in the order of their numbers."""
+    applied: dict[str, int] = {}
+    """Subsystem of the compiler → passes, decompositions or lowerings that it came to, where torch's CompilerBisector
+    is on (TORCH_BISECT_BACKEND)."""
+    last_applied: str | None = None
+    """The last one that TORCH_BISECT_MAX left on."""
     regions_per_step: int | None = None
     """Calls of compiled regions in the last sampled step, by the profiler."""
     recompiles: tuple[Recompile, ...] = ()

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 SWITCHES: dict[str, tuple[str, ...]] = {
-    "compile": ("off", "eager", "aot_eager", "inductor"),
+    "compile": ("off", "eager", "aot_eager", "aot_eager_decomp_partition", "inductor"),
     "attention": ("eager", "math", "sdpa", "flash", "mem_efficient", "cudnn"),
     "checkpointing": ("off",),
     "sharding": ("off",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from trueup.runs.events import Event
 from trueup.runs.merging.job import Job
 from trueup.runs.merging.samples import blocks_of, coverage_sample, fraction_compiled, ran_compiled
 from trueup.runs.merging.values import items, mapping, number, text, truth, whole
-from trueup.schema.record import Blocks, Compile, GraphBreak, LimitHit, Recompile
+from trueup.schema.record import Blocks, CapturedGraph, Compile, GraphBreak, LimitHit, Recompile
 
 ENTRY = re.compile(r"^\s*\d+/\d+:\s*")
 VARYING = re.compile(r"0x[0-9a-fA-F]+|\d+")
@@ -33,6 +33,9 @@ def merged_compile(job: Job) -> Compile:
         fraction=fraction_compiled(sample),
         blocks=_blocks(job, sample),
         graphs=len(by_what.get("graph", ())),
+        captured=_captured(by_what),
+        applied=_applied(by_what.get("bisected", ())),
+        last_applied=_last_applied(by_what.get("bisected", ())),
         regions_per_step=_regions(sample),
         recompiles=_recompiles(by_what.get("recompile", ())),
         breaks=_breaks(by_what.get("break", ())),
@@ -55,6 +58,40 @@ def merged_compile(job: Job) -> Compile:
         ),
         holders=whole(job.last_of_lead("model").get("compile_entries")),
     )
+
+
+def _captured(by_what: Mapping[str, Sequence[Event]]) -> tuple[CapturedGraph, ...]:
+    """Each frame once, where it was first compiled. Graphs of compiled autograd have no frame."""
+    frames = {_frame(event) for event in by_what.get("graph", ())} - {None}
+    starts: dict[int | None, Event] = {}
+    for event in by_what.get("start", ()):
+        starts.setdefault(_frame(event), event)
+    return tuple(
+        CapturedGraph(
+            frame=frame,
+            function=text(starts.get(frame, {}).get("function")),
+            at=text(starts.get(frame, {}).get("at")),
+        )
+        for frame in sorted(each for each in frames if each is not None)
+    )
+
+
+def _frame(event: Event) -> int | None:
+    """Of a compile id such as `3/1`, or `!2/3/1` inside of compiled autograd."""
+    parts = str(event.get("id")).split("/")
+    return int(parts[-2]) if len(parts) > 1 and parts[-2].isdigit() else None
+
+
+def _applied(events: Iterable[Event]) -> dict[str, int]:
+    applied: dict[str, int] = {}
+    for event in events:
+        for name, calls in mapping(event.get("applied")).items():
+            applied[str(name)] = max(applied.get(str(name), 0), whole(calls) or 0)
+    return applied
+
+
+def _last_applied(events: Iterable[Event]) -> str | None:
+    return next((last for event in events if (last := text(event.get("last")))), None)
 
 
 def _blocks(job: Job, sample: Event) -> Blocks:

@@ -16,6 +16,7 @@ NAMES = (
     "loaders",
     "compile_trace",
     "compile_setup",
+    "compiler_bisector",
     "distributed",
     "data_parallel",
     "fsdp",
