@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from trueup.rules.facts import applied, asked, is_on, percent, switched, trained, variable
+from trueup.rules.facts import applied, asked, is_on, percent, taken_out, trained, variable
 from trueup.rules.guards import Storm
 from trueup.schema.finding import Evidence
 from trueup.schema.record import Applied, Compile, Record
@@ -38,7 +38,7 @@ def flags_on(record: Record) -> tuple[str, ...]:
 
 def compile_asked(record: Record) -> bool:
     """True when code or configuration asked for the model or its blocks to be compiled, and the run left it on."""
-    return not switched(record, "compile") and bool(compile_calls(record) or flags_on(record))
+    return not taken_out(record, "compile") and bool(compile_calls(record) or flags_on(record))
 
 
 def switched_off(record: Record) -> tuple[str, ...]:

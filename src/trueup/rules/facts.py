@@ -50,6 +50,12 @@ def switched(record: Record, layer: str) -> bool:
     return isinstance(layers, Mapping) and layer in layers
 
 
+def taken_out(record: Record, layer: str) -> bool:
+    """True when the variant of this run takes the layer out of it; another kernel or dtype takes none out."""
+    layers = record.variant.get("layers")
+    return isinstance(layers, Mapping) and layers.get(layer) == "off"
+
+
 def variable(record: Record, name: str) -> str | None:
     """An environment variable of the job."""
     variables = record.environment.get("variables")

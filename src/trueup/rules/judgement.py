@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from trueup.rules.definition import Rule, Sighting
+from trueup.rules.facts import taken_out
 from trueup.rules.registry import all_rules, rules_with
 from trueup.schema.environment import Environment
 from trueup.schema.finding import SEVERITIES, Confidence, Finding
@@ -30,9 +31,12 @@ def judge(record: Record, rules: Iterable[Rule] | None = None) -> tuple[Finding,
     """All findings of a run, causes before what follows from them, the most severe first.
 
     A finding that another one explains is dropped when its rule names only a symptom (`residual`), else put behind with
-    `follows` set. A finding that is merely possible explains nothing, nor does a note explain a warning.
+    `follows` set. A finding that is merely possible explains nothing, nor does a note explain a warning. A rule of a
+    layer that the variant took out of the run has nothing to judge.
     """
-    return _judged(record, _packages(record.environment), lambda rule: rule.from_record, rules)
+    chosen = all_rules() if rules is None else rules
+    there = [rule for rule in chosen if not taken_out(record, rule.id.partition("/")[0])]
+    return _judged(record, _packages(record.environment), lambda rule: rule.from_record, there)
 
 
 def judge_environment(environment: Environment, rules: Iterable[Rule] | None = None) -> tuple[Finding, ...]:

@@ -43,6 +43,8 @@ def _ran(layer: str, record: Record) -> bool:
 
 def _was_switched(layer: str, control: Record) -> bool:
     """No note of the control says that there was nothing to switch."""
+    if layer == "attention":  # its switch narrows torch's choice of kernels, whether or not the job makes a call
+        return bool(control.actual.attention.kernels)
     asked = unchanged(f"--set {layer}={OFF[layer]}")
     switched = layer in (control.variant.get("layers") or {})
     return switched and bool(control.ranks) and not any(note.what.startswith(asked) for note in control.notes)

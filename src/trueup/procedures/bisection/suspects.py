@@ -68,7 +68,8 @@ class Suspects:
 
     def chance(self, on: Iterable[str]) -> float:
         """That a run with these layers on fails."""
-        return self._sums(lambda rate: rate)[self._mask(on)]
+        mask = self._mask(on)
+        return sum(rate * belief for (each, rate), belief in self._belief.items() if each & ~mask == 0)
 
     def next(self, count: int = 1, allowed: Callable[[Layers], bool] = lambda on: True) -> list[Layers]:
         """At most `count` sets of layers whose runs, made at once, tell the most; none when no allowed one tells
@@ -85,11 +86,17 @@ class Suspects:
         return chosen
 
     def _most_telling(self, allowed: Callable[[Layers], bool]) -> Layers | None:
-        """Of two that tell as much, the one with more layers on."""
-        fails, noise = self._sums(lambda rate: rate), self._sums(_entropy)
+        """What tells the most of the set, whatever the share; of two that tell as much, the one with more layers on."""
+        sets, failing = self._sets(), [0.0] * (1 << len(self.layers))
+        for (mask, rate), belief in self._belief.items():
+            failing[mask] += belief * rate
+        own = [
+            belief * _entropy(min(chance / belief, 1.0)) if belief > 0 else 0.0
+            for belief, chance in zip(sets, failing, strict=True)
+        ]
         gains = [
-            (_entropy(min(chance, 1.0)) - own, mask.bit_count(), mask)
-            for mask, (chance, own) in enumerate(zip(fails, noise, strict=True))
+            (_entropy(min(chance, 1.0)) - noise, mask.bit_count(), mask)
+            for mask, (chance, noise) in enumerate(zip(self._within(failing), self._within(own), strict=True))
         ]
         for gain, _, mask in sorted(gains, reverse=True):
             if gain <= 1e-9:
@@ -98,11 +105,9 @@ class Suspects:
                 return self._layers(mask)
         return None
 
-    def _sums(self, value: Callable[[float], float]) -> list[float]:
-        """For each set of layers on: the sum of belief x value(rate) over all sets within it."""
-        sums = [0.0] * (1 << len(self.layers))
-        for (mask, rate), belief in self._belief.items():
-            sums[mask] += belief * value(rate)
+    def _within(self, values: Sequence[float]) -> list[float]:
+        """For each set of layers on: the sum of the values of all sets within it."""
+        sums = list(values)
         for bit in self._bits.values():
             for mask in range(len(sums)):
                 if mask & bit:

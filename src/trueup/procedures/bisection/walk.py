@@ -59,13 +59,13 @@ def _walk(answer: Answer, fault: Signature | None, layers: tuple[str, ...], at_o
     if search.begin() == "fails":
         raise NoCase("not of the layers", "it fails in the same way with all of these layers off")
     search.go()
-    if not search.settled:
+    if not search.hunt.settled:
         answer.stop("not settled", "the runs that are possible leave more than one set")
         return
     answer.verdict, answer.why = "found", search.words
     names = search.named(search.minimal)
     if names:
-        trials.rate = search.rate
+        trials.rate = search.hunt.rate
         base = case.attempt(search.minimal | search.given)
         answer.order = order(trials, base.variant, names, case.job)
         for found in descend(trials, base, names, case.job) if deep else ():

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import adapters_among, applied, listed, places, switched, trained
+from trueup.rules.facts import adapters_among, applied, listed, places, trained
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Applied, Record
 
 
 def detect(record: Record) -> Sighting | None:
     adapter, training = record.actual.adapter, record.actual.training
-    if not adapter.adapter_parameters or switched(record, "adapter") or not trained(record):
+    if not adapter.adapter_parameters or not trained(record):
         return None
     orphans = adapters_among(training.in_no_optimizer)
     dry = adapters_among(training.without_gradient)

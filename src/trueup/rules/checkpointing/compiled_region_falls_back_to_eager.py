@@ -5,7 +5,7 @@ from __future__ import annotations
 from trueup.rules.breaks import break_evidence, break_text, times
 from trueup.rules.compilation import coverage, effect
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import switched
+from trueup.rules.facts import taken_out
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import GraphBreak, Record
 
@@ -16,7 +16,7 @@ UNNAMED = "a higher-order operator"
 def detect(record: Record) -> Sighting | None:
     compile = record.actual.compile
     found = tuple(each for each in compile.breaks if inside_checkpoint(each, record))
-    if not found or switched(record, "compile"):
+    if not found or taken_out(record, "compile"):
         return None
     return Sighting(
         message=f"{times(found)} graph breaks inside of checkpointed regions made Dynamo run those regions eager"

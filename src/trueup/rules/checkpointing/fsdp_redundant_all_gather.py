@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import applied, places, switched
+from trueup.rules.facts import applied, places
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
@@ -16,7 +16,7 @@ def detect(record: Record) -> Sighting | None:
     gathers = sharding.gathers_per_backward
     if not (sharding.strategy or "").startswith(("FSDP", "HSDP")) or sharding.units < 2 or gathers is None:
         return None
-    if not checkpointing.calls or gathers <= MORE * sharding.units or switched(record, "checkpointing"):
+    if not checkpointing.calls or gathers <= MORE * sharding.units:
         return None
     return Sighting(
         message=f"{gathers:.0f} all-gathers ran in a backward pass over {sharding.units} units: recomputation gathers "

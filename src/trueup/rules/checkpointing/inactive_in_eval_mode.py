@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import applied, asked, is_on, places, switched, trained
+from trueup.rules.facts import applied, asked, is_on, places, trained
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
@@ -13,7 +13,7 @@ def detect(record: Record) -> Sighting | None:
     checkpointing = record.actual.checkpointing
     before = checkpointing.calls_in_training_mode
     wanted = enabled or before or is_on(asked(record, "checkpointing", "enabled"))
-    if not wanted or switched(record, "checkpointing"):
+    if not wanted:
         return None
     idle = checkpointing.fraction == 0.0 or (checkpointing.fraction is None and checkpointing.calls == 0)
     if record.actual.training.training_mode is not False or not idle or not trained(record):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from trueup.rules.compilation import compile_asked
 from trueup.rules.definition import LogText, Rule, Sighting
-from trueup.rules.facts import applied, switched
+from trueup.rules.facts import applied
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
 
 def detect(record: Record) -> Sighting | None:
     checkpointing, sharding = record.actual.checkpointing, record.actual.sharding
-    if not checkpointing.reentrant or switched(record, "checkpointing"):
+    if not checkpointing.reentrant:
         return None
     adapters = record.actual.adapter.adapter_parameters > 0
     if adapters and "zero-3" in (sharding.strategy or "").lower():

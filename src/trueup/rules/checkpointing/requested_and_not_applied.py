@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import applied, asked, is_on, places, switched, trained
+from trueup.rules.facts import applied, asked, is_on, places, trained
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
@@ -13,7 +13,7 @@ EVENTS = ("gradient_checkpointing_enable", "checkpoint_wrapper", "apply_activati
 def detect(record: Record) -> Sighting | None:
     enabled = applied(record, *EVENTS)
     checkpointing = record.actual.checkpointing
-    if not (enabled or is_on(asked(record, "checkpointing", "enabled"))) or switched(record, "checkpointing"):
+    if not (enabled or is_on(asked(record, "checkpointing", "enabled"))):
         return None
     in_graphs = record.actual.compile.checkpoints_in_graph
     if checkpointing.fraction != 0.0 or checkpointing.calls or in_graphs or not trained(record):

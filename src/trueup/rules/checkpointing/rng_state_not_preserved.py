@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import applied, switched
+from trueup.rules.facts import applied
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
@@ -13,7 +13,7 @@ EVENTS = ("checkpoint", "checkpoint_wrapper", "apply_activation_checkpointing")
 def detect(record: Record) -> Sighting | None:
     checkpointing = record.actual.checkpointing
     careless, random = checkpointing.without_rng_state, checkpointing.random_again
-    if not careless or not random or switched(record, "checkpointing"):
+    if not careless or not random:
         return None
     places = [each.at for each in applied(record, *EVENTS)]
     return Sighting(

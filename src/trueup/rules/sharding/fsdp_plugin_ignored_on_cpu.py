@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.environment_facts import asks_for_fsdp, configured, installed_as, said, torch_cuda
-from trueup.rules.facts import applied, asked, has_gpu, is_on, switched, trained
+from trueup.rules.facts import applied, asked, has_gpu, is_on, trained
 from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
@@ -14,7 +14,7 @@ def detect(record: Record) -> Sighting | None:
     requested = str(asked(record, "sharding", "strategy") or "")
     accelerators = applied(record, "Accelerator")
     sharding = record.actual.sharding
-    if not requested.upper().startswith("FSDP") or not accelerators or switched(record, "sharding"):
+    if not requested.upper().startswith("FSDP") or not accelerators:
         return None
     kind = str(accelerators[-1].detail.get("distributed_type") or "").rpartition(".")[2]
     sharded = applied(record, "fully_shard", "FullyShardedDataParallel") or (sharding.fraction or 0) > 0

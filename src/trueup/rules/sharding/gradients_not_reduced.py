@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import applied, switched, trained
+from trueup.rules.facts import applied, trained
 from trueup.schema.finding import Confidence, Evidence, Remedy
 from trueup.schema.record import Exchange, Record
 
@@ -21,7 +21,7 @@ SCALARS = 4
 def detect(record: Record) -> Sighting | None:
     sharding = record.actual.sharding
     steps = [step for step in sharding.exchanges if step.backwards]
-    if (record.launch.world_size or 1) < 2 or switched(record, "sharding") or not trained(record) or not steps:
+    if (record.launch.world_size or 1) < 2 or not trained(record) or not steps:
         return None
     if any(step.reducing_backwards for step in steps):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
 from trueup.rules.environment_facts import asks_for_fsdp, configured, said
-from trueup.rules.facts import applied, switched
+from trueup.rules.facts import applied
 from trueup.schema.environment import Environment
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
@@ -14,8 +14,6 @@ def detect(record: Record) -> Sighting | None:
     sharding, blocks = record.actual.sharding, record.actual.compile.blocks
     strategy = sharding.strategy or ""
     if not strategy.startswith(("FSDP", "HSDP")) or sharding.units != 1 or blocks.total < 3:
-        return None
-    if switched(record, "sharding"):
         return None
     wraps = applied(record, "fully_shard", "FullyShardedDataParallel")
     return Sighting(

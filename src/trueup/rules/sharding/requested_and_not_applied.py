@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import asked, switched, trained
+from trueup.rules.facts import asked, trained
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
@@ -13,7 +13,7 @@ SPLITTING = ("FSDP", "HSDP", "ZERO-3", "ZERO 3", "TP", "TENSOR")
 def detect(record: Record) -> Sighting | None:
     requested = str(asked(record, "sharding", "strategy") or "")
     sharding, ranks = record.actual.sharding, record.launch.world_size or 1
-    if not any(name in requested.upper() for name in SPLITTING) or switched(record, "sharding") or not trained(record):
+    if not any(name in requested.upper() for name in SPLITTING) or not trained(record):
         return None
     launched = max(ranks, record.launch.requested_world_size or 1)
     if launched < 2 or sharding.fraction is None or sharding.fraction > 0:

@@ -6,7 +6,7 @@ import re
 
 from trueup.rules.compilation import compile_calls, coverage, flags_on, nothing_compiled
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import applied, asked, listed, places, switched
+from trueup.rules.facts import applied, asked, listed, places, taken_out
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Applied, Record
 
@@ -25,7 +25,7 @@ OPTION = re.compile(
 def detect(record: Record) -> Sighting | None:
     flags, options = flags_on(record), options_on(record)
     helpers = [call for call in applied(record, "torch.compile") if is_helper(call)]
-    if not (flags or options or helpers) or switched(record, "compile") or not nothing_compiled(record):
+    if not (flags or options or helpers) or taken_out(record, "compile") or not nothing_compiled(record):
         return None
     compile = record.actual.compile
     if compile_calls(record) and (compile.frames or not flags):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from trueup.rules.compilation import compile_calls, effect
 from trueup.rules.definition import Rule, Sighting
-from trueup.rules.facts import places, switched
+from trueup.rules.facts import places, taken_out
 from trueup.schema.finding import Evidence, Remedy
 from trueup.schema.record import Record
 
 
 def detect(record: Record) -> Sighting | None:
     compile = record.actual.compile
-    if not compile.evaluated_eager or switched(record, "compile"):
+    if not compile.evaluated_eager or taken_out(record, "compile"):
         return None
     return Sighting(
         message=f"Training ran compiled{effect(compile)}, and evaluation ran {compile.evaluated_eager} parts eager.",
