@@ -21,11 +21,11 @@ def test_sharding_off_replicates_and_trains_the_same(switch: Switch) -> None:
     assert replicated.record.actual.sharding.replicas == 2
     assert (replicated.printed["fsdp1 held"], replicated.printed["fsdp2 held"]) == (whole, whole)
     assert replicated.printed["fsdp2 class"] is True
+    assert (sharded.printed["fsdp2 sharded"], replicated.printed["fsdp2 sharded"]) == (True, False)
     assert (replicated.printed["fsdp1 agree"], replicated.printed["fsdp2 agree"]) == (True, True)
     assert replicated.details("sharding") == {
-        ("Model", "strategy NO_SHARD"),
-        ("Block", "replicated over 2 ranks, sharded over 1"),
-        ("Model", "replicated over 2 ranks, sharded over 1"),
+        ("Model", "parameters stay whole, gradients are averaged over 2 ranks"),
+        ("Block", "parameters stay whole, gradients are averaged over 2 ranks"),
     }
     assert replicated.record.notes == ()
 

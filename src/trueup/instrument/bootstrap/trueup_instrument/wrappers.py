@@ -15,6 +15,9 @@ WRAPPERS = {
     "BaseTunerLayer": "adapter",
 }
 
+KEPT_WHOLE = "_trueup_replicas"
+"""Attribute of a module that FSDP would shard, had `sharding=off` not kept it whole: the number of ranks that have it."""
+
 
 def wrappers_inside(module: Any) -> list[str]:
     """Sorted names of the layers applied to `module` or to parts of it."""

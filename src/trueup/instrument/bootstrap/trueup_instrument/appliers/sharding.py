@@ -1,17 +1,19 @@
 """`sharding=off`: every rank holds the whole model, and gradients are averaged over all ranks as before.
 
-FSDP2 gets a mesh that only replicates, with a shard size of one; FSDP1 its strategy NO_SHARD. Classes, methods, units,
-policies and the collectives' order stay. DDP shards nothing and stays as it is.
+The layer is gone, not only without effect: no flat parameter, no DTensor, no hook and no collective within the forward
+and backward passes, so that what fails because of them passes. Replicating by FSDP's own means (NO_SHARD, a mesh that
+only replicates) would keep all of that. Wrappers, classes and methods stay for those who use them; the mixed precision
+that a wrapper brings stays too, it is another layer.
 
-Sharded, each rank keeps its own part of the parameters that it made, whatever the others made: the model is put
-together of parts of all. Replicated, the ranks must agree: each part is taken from the rank that would hold it.
+DDP stays as it is, since it shards nothing and its ranks train together, but for what Dynamo does because of it:
+graphs are no longer split where DDP's buckets end.
 """
 
 from __future__ import annotations
 
-from trueup_instrument import modules
-from trueup_instrument.appliers.replacing import change_arguments, replace
-from trueup_instrument.wrappers import modules_given
+from trueup_instrument.appliers import whole_fsdp1, whole_fsdp2
+from trueup_instrument.appliers.averaging import Averaging
+from trueup_instrument.appliers.replacing import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,172 +23,28 @@ if TYPE_CHECKING:
 
     from trueup_instrument.appliers.switch import Switch
 
-STATE = "torch.distributed.fsdp._fully_shard._fsdp_state"
-FULLY_SHARD = "torch.distributed.fsdp._fully_shard._fully_shard"
-FSDP1 = "torch.distributed.fsdp.fully_sharded_data_parallel"
-
 
 def attach(switch: Switch) -> None:
-    meshes = Meshes()
-    switch.after(FULLY_SHARD, lambda module: _fsdp2(switch, meshes, module))
-    switch.after(STATE, lambda module: _agree_before_first_forward(switch, meshes, module.FSDPState))
-    switch.after(FSDP1, lambda module: _fsdp1(switch, meshes, module))
+    averaging = Averaging(switch)
+    whole_fsdp1.attach(switch, averaging)
+    whole_fsdp2.attach(switch, averaging)
+    switch.after("torch.nn.parallel.distributed", lambda module: _in_one_graph(switch, module))
     switch.after("torch.distributed.tensor.parallel.api", lambda module: _tensor_parallel(switch, module))
     switch.after("deepspeed", lambda module: switch.cannot("DeepSpeed's ZeRO is not switched", "deepspeed"))
 
 
-class Meshes:
-    """Meshes and groups that replicate, one for each set of ranks."""
-
-    def __init__(self) -> None:
-        self._meshes: dict[tuple[Any, ...], Any] = {}
-        self._sources: dict[Any, list[int]] = {}
-
-    def of(self, mesh: Any) -> Any:
-        """A mesh of (all ranks of `mesh`, 1): replicated over the first axis, sharded over the second."""
-        import torch.distributed as dist
-        from torch.distributed.device_mesh import DeviceMesh
-
-        ranks = mesh.mesh.flatten().tolist()
-        key = (mesh.device_type, *ranks)
-        if key not in self._meshes:
-            alone = dist.new_group([dist.get_rank()], use_local_synchronization=True)
-            self._meshes[key] = DeviceMesh.from_group(
-                [self.group(mesh), alone],
-                mesh.device_type,
-                mesh=[[rank] for rank in ranks],
-                mesh_dim_names=("replicate", "shard"),
-            )
-        found = self._meshes[key]
-        self._sources[found] = mesh.mesh.reshape(-1, mesh.mesh.shape[-1])[0].tolist()
-        return found
-
-    @staticmethod
-    def group(mesh: Any) -> Any:
-        """The process group of all ranks of a mesh of one or two dimensions."""
-        import torch.distributed as dist
-
-        if mesh.ndim == 1:
-            return mesh.get_group()
-        return dist.new_group(mesh.mesh.flatten().tolist(), use_local_synchronization=True)
-
-    def sources(self, mesh: Any) -> list[int] | None:
-        """The ranks that would each hold a part of a parameter on one of these meshes; None for another mesh."""
-        return self._sources.get(mesh)
-
-
-# -- FSDP2 -------------------------------------------------------------------------------------------------------------
-
-
-def _fsdp2(switch: Switch, meshes: Meshes, module: ModuleType) -> None:
-    default_mesh = getattr(module, "_init_default_mesh", None) or module._init_default_fully_shard_mesh
-
-    def change(arguments: dict[str, Any]) -> None:
-        targets = modules_given(arguments["module"])
-        name = ", ".join(modules.class_name(target) for target in targets)
-        if arguments.get("dp_mesh_dims") is not None or any(map(_is_distributed, targets)):
-            switch.cannot("parameters that another kind of parallelism has split stay sharded", name)
-            return
-        mesh = meshes.of(arguments["mesh"] or default_mesh())
-        arguments["mesh"] = mesh
-        if type(arguments["reshard_after_forward"]) is int:  # a smaller group to shard over in backward
-            arguments["reshard_after_forward"] = True
-        switch.changed(f"replicated over {mesh.size(0)} ranks, sharded over 1", name)
-
-    change_arguments(switch, module, "fully_shard", change)
-
-
-def _is_distributed(module: Any) -> bool:
-    """Whether a parameter outside the units already made is a DTensor."""
-    from torch.distributed.fsdp import FSDPModule
-
-    waiting = [module]
-    while waiting:
-        part = waiting.pop()
-        if any(hasattr(p, "placements") for p in part._parameters.values() if p is not None):
-            return True
-        waiting += [child for child in part._modules.values() if child and not isinstance(child, FSDPModule)]
-    return False
-
-
-def _agree_before_first_forward(switch: Switch, meshes: Meshes, state: Any) -> None:
-    agree = switch.guarded(lambda module: _agree_on_dtensors(meshes, module))
+def _in_one_graph(switch: Switch, module: ModuleType) -> None:
+    """Dynamo asks for the DDP module that is running, to split its graph in buckets; nobody else does."""
+    tell = switch.guarded(lambda: switch.changed("graphs are not split in DDP's buckets", "DistributedDataParallel"))
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def _lazy_init(self: Any) -> None:
-            is_root = self._is_root is None
-            original(self)
-            if is_root:
-                for module in self._modules:
-                    agree(module)
+        def _get_active_ddp_module(cls: Any) -> None:
+            if original(cls) is not None:
+                tell()
 
-        return _lazy_init
+        return _get_active_ddp_module
 
-    if not replace(state, "_lazy_init", make):
-        switch.cannot("ranks that made different parameters keep them", "FSDPState")
-
-
-def _agree_on_dtensors(meshes: Meshes, module: Any) -> None:
-    for parameter in module.parameters():
-        sources = meshes.sources(getattr(parameter, "device_mesh", None))
-        if sources is not None:
-            mesh = parameter.device_mesh
-            axis = getattr(parameter.placements[-1], "dim", 0)
-            _agree(parameter.to_local(), axis, sources, mesh.get_group(0), mesh.device_type)
-
-
-def _agree(tensor: Any, axis: int, sources: list[int], group: Any, device: Any) -> None:
-    """Take each part of `tensor` from the rank that would hold it."""
-    import torch
-
-    with torch.no_grad():
-        for source, part in zip(sources, tensor.chunk(len(sources), axis), strict=False):
-            sent = part.to(device, copy=True).contiguous()
-            torch.distributed.broadcast(sent, source, group)
-            part.copy_(sent)
-
-
-# -- FSDP1 -------------------------------------------------------------------------------------------------------------
-
-
-def _fsdp1(switch: Switch, meshes: Meshes, module: ModuleType) -> None:
-    kind = module.FullyShardedDataParallel
-    no_shard = module.ShardingStrategy.NO_SHARD
-
-    def change(arguments: dict[str, Any]) -> None:
-        if arguments["sharding_strategy"] is no_shard:
-            return
-        mesh = arguments.get("device_mesh")
-        if mesh is not None and mesh.ndim == 2:
-            arguments["device_mesh"], arguments["process_group"] = None, meshes.group(mesh)
-        elif isinstance(arguments["process_group"], tuple):  # of a hybrid: groups within and across nodes
-            arguments["process_group"] = None
-        arguments["sharding_strategy"] = no_shard
-        switch.changed("strategy NO_SHARD", modules.class_name(arguments["module"]))
-
-    agree = switch.guarded(_agree_on_flat_parameter)
-
-    def then_agree(original: Callable[..., Any]) -> Callable[..., Any]:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-            original(self, *args, **kwargs)
-            agree(self)
-
-        return __init__
-
-    replace(kind, "__init__", then_agree)
-    change_arguments(switch, kind, "__init__", change)
-
-
-def _agree_on_flat_parameter(unit: Any) -> None:
-    import torch.distributed as dist
-
-    handle = getattr(unit, "_handle", None)
-    if handle is not None and handle.flat_param.device.type != "meta":
-        sources = dist.get_process_group_ranks(unit.process_group)
-        _agree(handle.flat_param.detach(), 0, sources, unit.process_group, unit.compute_device)
-
-
-# -- others ------------------------------------------------------------------------------------------------------------
+    replace(module.DistributedDataParallel, "_get_active_ddp_module", make)
 
 
 def _tensor_parallel(switch: Switch, module: ModuleType) -> None:

@@ -8,6 +8,7 @@ from trueup_instrument import modules
 from trueup_instrument.adapter_names import is_adapter
 from trueup_instrument.attributes import plain_attribute
 from trueup_instrument.observers.samples import parameters
+from trueup_instrument.wrappers import KEPT_WHOLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ def sharding(roots: list[Any], own: dict[int, Any]) -> dict[str, Any]:
                 copies *= mesh.size(axis) if placement.is_replicate() else 1
             replicas.add(copies)
     wrapped = _wrappers(roots)
+    replicas.update(module.__dict__[KEPT_WHOLE] for module in wrapped.get(KEPT_WHOLE, ()))
     strategy = _strategy(wrapped, split, replicas)
     fsdp1 = wrapped.get("FullyShardedDataParallel")
     if fsdp1 and _fsdp1_splits(fsdp1[0]):
@@ -175,13 +177,15 @@ def sharding(roots: list[Any], own: dict[int, Any]) -> dict[str, Any]:
 
 
 def _wrappers(roots: list[Any]) -> dict[str, list[Any]]:
-    """Kind → wrapped modules: DDP, FSDP1 and FSDP2 units, DeepSpeed engines."""
+    """Kind → wrapped modules: DDP, FSDP1 and FSDP2 units, DeepSpeed engines; units that a switch kept whole."""
     fsdp2 = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
     found: dict[str, list[Any]] = {}
     for root in roots:
         for module in root.modules():
             name = type(module).__name__
-            if name in ("DistributedDataParallel", "FullyShardedDataParallel", "DeepSpeedEngine"):
+            if KEPT_WHOLE in module.__dict__:
+                found.setdefault(KEPT_WHOLE, []).append(module)
+            elif name in ("DistributedDataParallel", "FullyShardedDataParallel", "DeepSpeedEngine"):
                 found.setdefault(name, []).append(module)
             elif fsdp2 is not None and isinstance(module, fsdp2):
                 found.setdefault("FSDPModule", []).append(module)
@@ -199,6 +203,8 @@ def _strategy(wrapped: dict[str, list[Any]], split: int, replicas: set[int]) -> 
         return f"ZeRO-{stage()}" if callable(stage) else "DeepSpeed"
     if "DistributedDataParallel" in wrapped:
         return "DDP"
+    if KEPT_WHOLE in wrapped:
+        return "replicated"
     return "TP" if split else "none"
 
 
