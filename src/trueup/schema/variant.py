@@ -11,7 +11,7 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "compile": ("off", "eager", "aot_eager", "aot_eager_decomp_partition", "inductor"),
     "attention": ("eager", "math", "sdpa", "flash", "mem_efficient", "cudnn"),
     "checkpointing": ("off",),
-    "sharding": ("off",),
+    "sharding": ("off", "replicate", "grad_op"),
     "precision": ("fp32", "fp64"),
     "adapter": ("off",),
     "data": ("only", "without", "length"),

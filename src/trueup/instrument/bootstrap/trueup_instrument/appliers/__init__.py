@@ -35,6 +35,8 @@ EAGER_RANDOM = "TRUEUP_EAGER_RANDOM"
 IN_LAUNCHERS = ("free-port", "launch-with-torchrun", "rendezvous-endpoint")
 """Remedies that change what a launcher does; all others act in ranks and their children."""
 LAYERS = ("compile", "attention", "checkpointing", "precision", "sharding", "adapter", "data")
+FINER = {("sharding", value): "sharding_strategy" for value in ("replicate", "grad_op")}
+"""Values of a layer that have a file of their own."""
 
 
 def attach_all(session: Session) -> None:
@@ -45,8 +47,8 @@ def attach_all(session: Session) -> None:
     if session.role == role.LAUNCHER:
         layers, remedies = None, [each for each in remedies or () if each in IN_LAUNCHERS]
     for layer, value in layers.items() if isinstance(layers, dict) else ():
-        known = layer in LAYERS
-        _attach(Switch(session, layer, value), f"{__name__}.{layer}" if known else None)
+        name = FINER.get((layer, value), layer)
+        _attach(Switch(session, layer, value), f"{__name__}.{name}" if layer in LAYERS else None)
     for remedy in remedies if isinstance(remedies, list) else ():
         module = f"{__name__}.remedies.{str(remedy).replace('-', '_')}"
         value = held.get(remedy, True) if isinstance(held, dict) else True

@@ -154,7 +154,9 @@ class _Cut:
     def __init__(self, switch: Switch, length: int) -> None:
         self._switch = switch
         self._length = length
-        self._told = False
+        self._lengths: list[str] = []
+        """Shapes of the first batch and of each that is longer than those before."""
+        self._longest = 0
         self._cut = switch.guarded(self._of)
 
     def given(self, iterator: Any, pull: Callable[[], Any]) -> Any:
@@ -163,13 +165,14 @@ class _Cut:
         return batch if cut is None else cut
 
     def _of(self, batch: Any) -> Any:
-        if not self._told:
-            self._told = True
-            self._switch.has_parts([_shape(batch)])
         length = shared_length(batch)
         if length is None:
             self._switch.cannot("no axis of tokens is shared by the tensors of a batch")
             return batch
+        if length > self._longest:
+            self._longest = length
+            self._lengths.append(_shape(batch))
+            self._switch.has_parts(self._lengths)
         if length <= self._length:
             return batch
         start = length - self._length if _is_padded_left(batch) else 0

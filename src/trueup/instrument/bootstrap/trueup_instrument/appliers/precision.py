@@ -2,7 +2,7 @@
 
 The requests are refused where they are made: the classes and functions of torch below, and the options of Accelerate
 and transformers that would build them. Casts of models and tensors are in `casts.py`. `precision=fp64` is that, and
-what `doubles.py` does.
+what `doubles.py` does. With names of modules it is what `module_precision.py` does.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from trueup_instrument.announcements import spoken
-from trueup_instrument.appliers import casts, doubles
+from trueup_instrument.appliers import casts, doubles, module_precision
 from trueup_instrument.appliers.replacing import change_arguments, replace
 
 TYPE_CHECKING = False
@@ -30,6 +30,9 @@ FLAGS = ("bf16", "fp16", "bf16_full_eval", "fp16_full_eval")
 
 
 def attach(switch: Switch) -> None:
+    if switch.parts is not None:
+        module_precision.attach(switch)
+        return
     switch.after("torch.amp.autocast_mode", lambda module: _off(switch, module.autocast, "autocast"))
     switch.after("torch.amp.grad_scaler", lambda module: _off(switch, module.GradScaler, "GradScaler"))
     for module, policy in POLICIES:
