@@ -47,7 +47,8 @@ class Probes:
         self.limits: list[str] = []
         """What could not be kept apart in this job's working folder."""
         self._say = say
-        self._executor = executor or LocalExecutor()
+        self.executor: Executor = executor or LocalExecutor()
+        """Whose notes say which runs were lost and made again."""
         self.folder = new_folder(kind).absolute()
         self._job = Task(
             name="",
@@ -71,7 +72,7 @@ class Probes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._executor.close()
+            self.executor.close()
             for tree in self.folder.glob("probe-*/tree"):
                 remove(tree)
         finally:
@@ -93,7 +94,7 @@ class Probes:
         """
         tasks = [self._task(attempt, timeout) for attempt in attempts]
         try:
-            return self._executor.run(tasks, Watch(self._started, self._kept(keep), lambda: self._ending.asked))
+            return self.executor.run(tasks, Watch(self._started, self._kept(keep), lambda: self._ending.asked))
         except KeyboardInterrupt as error:
             raise Interrupted from error
 

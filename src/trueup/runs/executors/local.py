@@ -149,7 +149,7 @@ class _SideBySide:
             return
         record, limits = record_of(keeper.told)
         if run.tried > 1:
-            record = with_note(record, f"it is the {run.tried}. try: the process that made the run was killed before")
+            record = with_note(record, f"made in {run.tried} tries: the process that makes the run was killed")
         self._records[run.index] = record
         self._watch.ended(run.index, record, limits)
 

@@ -230,7 +230,7 @@ class _Batch:
 
     def _keep(self, run: _Running, record: Record, limits: Sequence[str]) -> None:
         if run.index in self._why:
-            record = with_note(record, f"it is the {run.tried}. try: {self._why[run.index]}")
+            record = with_note(record, f"made in {run.tried} tries: {self._why[run.index]}")
         self._records[run.index] = record
         self._watch.ended(run.index, record, limits)
 
