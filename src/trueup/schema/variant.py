@@ -17,7 +17,11 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "data": ("only", "without", "length"),
 }
 """Layers that can be forced from outside, with the values each takes."""
-PARTED: dict[str, tuple[str, ...]] = {"precision": ("fp32",), "data": ("only", "without", "length")}
+PARTED: dict[str, tuple[str, ...]] = {
+    "precision": ("fp32",),
+    "sharding": ("off",),
+    "data": ("only", "without", "length"),
+}
 """Layer → values that take `:PART,PART`, after which they hold for these parts alone: names of modules, batches."""
 LISTED = 2
 """Parts that a name of a variant spells out."""

@@ -22,7 +22,7 @@ class Question(msgspec.Struct, frozen=True):
 
     narrow: Narrow
     most: int
-    """Runs that it may cost, in a model of a few hundred modules."""
+    """Runs that it may cost."""
     layer: str | None = None
     """The guilty layer that it is about; None for those that are asked whatever the layers."""
     kinds: tuple[Kind, ...] | None = None
@@ -34,7 +34,7 @@ QUESTIONS = (
     Question(sharding.narrow, sharding.MOST, "sharding"),
     Question(attention.narrow, len(attention.ON_GPU) + 2, "attention"),
     Question(compiling.narrow, 40, "compile"),
-    Question(precision.narrow, precision.most(256), "precision", NUMBERS),
+    Question(precision.narrow, precision.MOST, "precision", NUMBERS),
     Question(data.narrow, data.BATCHES + data.LENGTHS, kinds=data.IN_A_STEP),
 )
 """In the order in which they are asked."""

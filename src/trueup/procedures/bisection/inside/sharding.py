@@ -1,18 +1,20 @@
-"""Sharding: how much must be split for the fault to show."""
+"""Sharding: how much must be split for the fault to show, and which units of FSDP."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from trueup.procedures.bisection.inside.asking import forced, outcomes
+from trueup.procedures.bisection.inside.few import Found
+from trueup.procedures.bisection.inside.parts import most, needed_parts
 from trueup.procedures.bisection.trials import Trials
 from trueup.schema.bisection import Attempt, Narrowed, Outcome
 from trueup.schema.record import Record
 
 STRATEGIES = ("grad_op", "replicate")
 """Values of `--set sharding`, the one that splits most first."""
-MOST = len(STRATEGIES)
-"""Runs that the question may cost."""
+MOST = len(STRATEGIES) + most(32)
+"""Runs that the questions may cost, with some tens of units."""
 SHARDED = ("FSDP", "fully_shard", "FullyShardedDataParallel", "HSDP")
 """Names of what has strategies."""
 
@@ -27,6 +29,9 @@ def narrow(trials: Trials, base: Attempt, record: Record) -> Iterator[Narrowed]:
     if answer is not None:
         evidence = "; ".join(f"sharding={name}: {_seen(outcome)}" for name, outcome in told.items())
         yield Narrowed(layer="sharding", what="strategy", answer=answer, evidence=evidence)
+    units = needed_parts(trials, base, "sharding", "off")
+    if units is not None:
+        yield _units(units)
 
 
 def is_fsdp(record: Record) -> bool:
@@ -46,6 +51,18 @@ def _answer(told: dict[str, Outcome]) -> str | None:
     if told["grad_op"] == "passes":
         return "parameters that are split again after the forward pass (FULL_SHARD)"
     return "what is split: it passes where nothing is"
+
+
+def _units(found: Found) -> Narrowed:
+    if not found.parts:
+        told = "fails with each of the units within it kept whole"
+        return Narrowed(layer="sharding", what="unit", answer="the outermost unit", evidence=told)
+    several = len(found.parts) > 1
+    told = f"fails when of the units within the outermost one {'these are' if several else 'this one is'} sharded"
+    told += ", passes without" if found.settled else "; fewer were not tried"
+    odd = f", {found.odd} ended otherwise" if found.odd else ""
+    evidence = f"{told} ({found.tries} variants{odd})"
+    return Narrowed(layer="sharding", what="unit", answer=", ".join(found.parts), evidence=evidence)
 
 
 def _seen(outcome: Outcome) -> str:

@@ -15,6 +15,7 @@ from trueup_instrument import modules
 from trueup_instrument.appliers.binding import plain_name
 from trueup_instrument.appliers.casts import is_low
 from trueup_instrument.appliers.complete import when_complete
+from trueup_instrument.appliers.naming import ITSELF, root_of
 from trueup_instrument.appliers.replacing import replace
 
 TYPE_CHECKING = False
@@ -51,7 +52,7 @@ class _ByModule:
         for given in model if isinstance(model, (list, tuple)) else [model]:
             if "_trueup_precision" in given.__dict__:
                 continue
-            self._prepare(_root_of(given), wrapper is not None and wrapper != "DistributedDataParallel")
+            self._prepare(root_of(given), wrapper is not None and wrapper != "DistributedDataParallel")
 
     def _prepare(self, root: Any, is_to_be_sharded: bool) -> None:
         known = [reference() for reference in self._roots]
@@ -62,7 +63,7 @@ class _ByModule:
             if "_trueup_precision" in module.__dict__:
                 continue
             module.__dict__["_trueup_precision"] = True
-            name = prefix + (plain_name(name) or "the model itself")
+            name = prefix + (plain_name(name) or ITSELF)
             if type(module).__name__ in NO_CODE or modules.bare(module) is not module:
                 continue
             self._names.append(name)
@@ -115,14 +116,6 @@ class _ByModule:
 
         functools.update_wrapper(forward, original, updated=())
         return forward
-
-
-def _root_of(module: Any) -> Any:
-    """The outermost module that holds this one: blocks are sharded one by one."""
-    for root in modules.roots_of(modules.live_modules()):
-        if any(part is module for part in root.modules()):
-            return root
-    return module
 
 
 def _device(torch: Any, module: Any, args: Any, kwargs: Any) -> str:

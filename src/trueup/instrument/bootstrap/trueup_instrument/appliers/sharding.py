@@ -11,7 +11,7 @@ graphs are no longer split where DDP's buckets end.
 
 from __future__ import annotations
 
-from trueup_instrument.appliers import whole_fsdp1, whole_fsdp2
+from trueup_instrument.appliers import sharding_units, whole_fsdp1, whole_fsdp2
 from trueup_instrument.appliers.averaging import Averaging
 from trueup_instrument.appliers.replacing import replace
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 def attach(switch: Switch) -> None:
     averaging = Averaging(switch)
+    if switch.parts is not None:
+        sharding_units.attach(switch, averaging)
+        return
     whole_fsdp1.attach(switch, averaging)
     whole_fsdp2.attach(switch, averaging)
     switch.after("torch.nn.parallel.distributed", lambda module: _in_one_graph(switch, module))

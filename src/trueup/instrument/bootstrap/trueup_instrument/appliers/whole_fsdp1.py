@@ -136,31 +136,10 @@ class _Wrapper:
         taken = {id(each) for each in wrapper._ignored_params}
         for unit in self._averaging.units_of(module):
             taken.update(id(each) for each in unit.parameters())
-        for unit in (*self._chosen(wrapper, given), module):
+        for unit in (*chosen_by_policy(wrapper, given), module):
             mine = {id(each): each for each in unit.parameters() if id(each) not in taken}
             taken.update(mine)
             agree_on_flat(list(mine.values()), ranks, group, bool(given.get("use_orig_params")))
-
-    @staticmethod
-    def _chosen(wrapper: Any, given: dict[str, Any]) -> list[Any]:
-        """What the policy would have wrapped, inner modules first."""
-        from torch.distributed.fsdp import wrap
-
-        policy, module = given.get("auto_wrap_policy"), given["module"]
-        if policy is None:
-            return []
-        chosen: list[Any] = []
-        if isinstance(policy, wrap._Policy):
-            wanted = policy._run_policy(module, wrapper._ignored_modules, {})
-            return [each for each in reversed(list(module.modules())) if each in wanted and each is not module]
-
-        def choose(module: Any, **_: Any) -> Any:
-            chosen.append(module)
-            return module
-
-        ignored = (wrapper._ignored_modules, wrapper._ignored_params)
-        wrap._recursive_wrap(module, policy, choose, *ignored, only_wrap_children=True)
-        return chosen
 
     @staticmethod
     def _cast(wrapper: Any, given: dict[str, Any]) -> None:
@@ -176,6 +155,27 @@ class _Wrapper:
             for each in wrapper.buffers():
                 if each.is_floating_point():
                     each.data = each.data.to(policy.buffer_dtype)
+
+
+def chosen_by_policy(wrapper: Any, given: dict[str, Any]) -> list[Any]:
+    """What the policy would have wrapped, inner modules first."""
+    from torch.distributed.fsdp import wrap
+
+    policy, module = given.get("auto_wrap_policy"), given["module"]
+    if policy is None:
+        return []
+    chosen: list[Any] = []
+    if isinstance(policy, wrap._Policy):
+        wanted = policy._run_policy(module, wrapper._ignored_modules, {})
+        return [each for each in reversed(list(module.modules())) if each in wanted and each is not module]
+
+    def choose(module: Any, **_: Any) -> Any:
+        chosen.append(module)
+        return module
+
+    ignored = (wrapper._ignored_modules, wrapper._ignored_params)
+    wrap._recursive_wrap(module, policy, choose, *ignored, only_wrap_children=True)
+    return chosen
 
 
 def _instead(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -27,13 +27,16 @@ if TYPE_CHECKING:
 
     from trueup_instrument.appliers.switch import Switch
 
+    StaysWhole = Callable[[dict[str, Any]], bool]
+
 FULLY_SHARD = "torch.distributed.fsdp._fully_shard._fully_shard"
 
 
-def attach(switch: Switch, averaging: Averaging) -> None:
+def attach(switch: Switch, averaging: Averaging, stays_whole: StaysWhole = lambda arguments: True) -> None:
+    """`stays_whole` says of the arguments of a call of `fully_shard` whether it has no effect, and may change them."""
     agreement = Agreement()
     averaging.before_backward = agreement.settle
-    switch.after(FULLY_SHARD, lambda module: _FullyShard(switch, averaging, agreement, module).attach())
+    switch.after(FULLY_SHARD, lambda module: _FullyShard(switch, averaging, agreement, module, stays_whole).attach())
     switch.after("torch.distributed.tensor._api", _distribute)
 
 
@@ -42,8 +45,16 @@ class Whole(tuple):  # type: ignore[type-arg]
 
 
 class _FullyShard:
-    def __init__(self, switch: Switch, averaging: Averaging, agreement: Agreement, module: ModuleType) -> None:
+    def __init__(
+        self,
+        switch: Switch,
+        averaging: Averaging,
+        agreement: Agreement,
+        module: ModuleType,
+        stays_whole: StaysWhole,
+    ) -> None:
         self._switch = switch
+        self._stays_whole = switch.guarded(stays_whole)
         self._averaging = averaging
         self._agreement = agreement
         self._default_mesh = getattr(module, "_init_default_mesh", None) or module._init_default_fully_shard_mesh
@@ -68,8 +79,8 @@ class _FullyShard:
             except TypeError:
                 return original(*args, **kwargs)
             bound.apply_defaults()
-            if not keep_whole(bound.arguments):
-                return original(*args, **kwargs)
+            if not self._stays_whole(bound.arguments) or not keep_whole(bound.arguments):
+                return original(*bound.args, **bound.kwargs)
             return bound.arguments["module"]
 
         return fully_shard
