@@ -34,6 +34,19 @@ def test_sharding_off_replicates_and_trains_the_same(switch: Switch) -> None:
             assert replicated_values == pytest.approx(sharded_values, rel=1e-4)
 
 
+@pytest.mark.slow
+def test_what_programs_do_with_fsdp_gives_the_same_with_sharding_off(switch: Switch) -> None:
+    """Accumulation, mixed precision, meta device, state dicts, hooks, compiled and checkpointed units, clipping."""
+    sharded = switch("two_ranks_whole.py", "fsdp", ranks=2)
+    whole = switch("two_ranks_whole.py", "fsdp", "whole", ranks=2, sharding="off")
+    assert len(sharded.printed) == 12
+    for name, numbers in sharded.printed.items():
+        assert whole.printed[name] == pytest.approx(numbers, rel=1e-4), name
+    assert whole.printed["whole_partly_used"][-1] == 0.0
+    assert (whole.record.actual.sharding.fraction, whole.record.actual.sharding.strategy) == (0.0, "replicated")
+    assert (whole.record.notes, whole.observers_off(), whole.details("sharding", "cannot")) == ((), [], set())
+
+
 def test_float64_from_where_ddp_and_fsdp_wrap(switch: Switch) -> None:
     run = switch(JOB, ranks=2, precision="fp64")
     assert run.record.actual.precision.matmul == {"float64": 1.0}

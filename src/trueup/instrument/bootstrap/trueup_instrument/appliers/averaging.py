@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections import OrderedDict
 
 from trueup_instrument.appliers.replacing import replace
 
@@ -57,7 +58,7 @@ class Averaging:
     def __init__(self, switch: Switch) -> None:
         self._units: list[Unit] = []
         self._of: weakref.WeakKeyDictionary[Any, Unit] = weakref.WeakKeyDictionary()
-        self._hooks: list[tuple[weakref.ref[Any], dict[int, Callable[..., Any]]]] = []
+        self._hooks: list[tuple[weakref.ref[Any], OrderedDict[int, Callable[..., Any]]]] = []
         self._running = False
         self.before_backward: Callable[[], object] = lambda: None
         switch.after("torch.autograd", lambda module: replace(module, "backward", self._backward))
@@ -143,7 +144,7 @@ class Averaging:
 
             hooks = next((hooks for reference, hooks in self._hooks if reference() is tensor), None)
             if hooks is None:
-                hooks = {}
+                hooks = OrderedDict()
                 self._hooks.append((weakref.ref(tensor), hooks))
             handle = RemovableHandle(hooks)
             hooks[handle.id] = hook
