@@ -1,0 +1,70 @@
+"""Statements that the fault does not need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import libcst as cst
+
+from trueup.procedures.reproduction.reduction.source import Statement, edited, parameters, statements
+from trueup.procedures.reproduction.reduction.tidying import without_unused
+from trueup.procedures.reproduction.shrinking import fewest
+
+
+def fewest_statements(text: str, does: Callable[[str], bool]) -> str:
+    """The script with as few statements as `does`; what reads a name that nothing makes any more goes with it.
+
+    `does` is asked of no text twice. It may raise to stop.
+    """
+    tree = cst.parse_module(text)
+    every = statements(tree)
+    given = parameters(text)
+    known: dict[str, bool] = {text: True}
+
+    def without_others(kept: Sequence[Statement]) -> bool:
+        gone = closed(every, [each for each in every if each not in set(kept)], given)
+        candidate = without_unused(edited(tree, [each.node for each in gone]).code)
+        if candidate not in known:
+            known[candidate] = does(candidate)
+        return known[candidate]
+
+    kept = fewest(every, without_others)
+    gone = closed(every, [each for each in every if each not in set(kept)], given)
+    return without_unused(edited(tree, [each.node for each in gone]).code)
+
+
+def closed(every: Sequence[Statement], gone: Sequence[Statement], given: frozenset[str]) -> list[Statement]:
+    """`gone` with what it holds, and with every statement that reads a name which only they made."""
+    left_out = {each.node for each in gone}
+    makers: dict[str, list[Statement]] = {}
+    for each in every:
+        for name in each.makes:
+            makers.setdefault(name, []).append(each)
+    changed = True
+    while changed:
+        changed = False
+        for each in every:
+            if each.node in left_out:
+                continue
+            if left_out.intersection(each.inside) or (_is_leaf(each) and _lacks(each, makers, left_out, given)):
+                left_out.add(each.node)
+                changed = True
+    return [each for each in every if each.node in left_out]
+
+
+def _is_leaf(statement: Statement) -> bool:
+    """Whether it holds no other statement: what a compound one lacks, one within it lacks, or its head."""
+    return isinstance(statement.node, cst.SimpleStatementLine)
+
+
+def _lacks(
+    statement: Statement,
+    makers: dict[str, list[Statement]],
+    left_out: set[cst.BaseStatement],
+    given: frozenset[str],
+) -> bool:
+    for name in statement.needs - given:
+        made = [each for each in makers.get(name, ()) if each is not statement]
+        if made and all(each.node in left_out or left_out.intersection(each.inside) for each in made):
+            return True
+    return False

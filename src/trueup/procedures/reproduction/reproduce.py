@@ -1,0 +1,79 @@
+"""The search for a reproduction: synthesis, then reduction, and the proof without trueup."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from trueup.procedures.reproduction.budget import Budget, Checked
+from trueup.procedures.reproduction.candidate import LINES, Candidate, Checks, OutOfBudget, Sources
+from trueup.procedures.reproduction.judging import ASSERTED, RAISED
+from trueup.procedures.reproduction.reduction.reducing import reduced
+from trueup.procedures.reproduction.synthesis import synthesised
+from trueup.procedures.reproduction.titles import title_of
+from trueup.schema.bisection import Bisection, Reproduction
+
+SECONDS = 300.0
+"""That a search may take."""
+SYNTHESIS = 0.5
+"""Share of them for the first way."""
+
+
+def reproduce(
+    bisection: Bisection,
+    sources: Sources,
+    checks: Checks,
+    budget: float = SECONDS,
+    say: Callable[[str], object] = lambda text: None,
+) -> tuple[Reproduction | None, str]:
+    """A script and its commands, each seen to fail or pass, or None with the reason. Its issue text is empty.
+
+    `bisection` must have a minimal set, a signature and the record of the failing job.
+    """
+    if not bisection.minimal or bisection.signature is None or bisection.record is None:
+        return None, "no minimal set was found"
+    whole = Budget(budget)
+    reasons: list[str] = []
+    ways: tuple[tuple[Callable[[Checked, str], tuple[list[Candidate], str]], float], ...] = (
+        (lambda checked, title: synthesised(bisection, checked, title), SYNTHESIS),
+        (lambda checked, title: reduced(bisection, sources, checked, title), 1.0),
+    )
+    for way, share in ways:
+        checked = Checked(checks, whole.part(share))
+        try:
+            found, why = way(checked, title_of(bisection))
+        except OutOfBudget:
+            reasons.append("the time for it was over")
+            continue
+        reasons += [why] if why else []
+        for candidate in dict.fromkeys(found):
+            proof, why = _proved(candidate, bisection, Checked(checks, Budget(math.inf), checked))
+            if proof is not None:
+                return proof, ""
+            reasons.append(why)
+    return None, "; ".join(dict.fromkeys(reasons))
+
+
+def _proved(found: Candidate, bisection: Bisection, checks: Checked) -> tuple[Reproduction | None, str]:
+    """The reproduction, once each command was run: observed, and plainly where the script shows the fault by itself."""
+    assert bisection.signature is not None
+    lines = len(found.script.splitlines())
+    if lines >= LINES:
+        return None, f"the smallest script has {lines} lines"
+    shows = bisection.signature.kind in RAISED or bisection.signature.kind in ASSERTED or "assert " in found.script
+    ways = [checks.observed, checks.plain] if shows else [checks.observed]
+    for run in ways:
+        outcome, why = run(found)
+        if outcome != "fails":
+            return None, f"the script does not fail again: {why}"
+        for layer in bisection.minimal:
+            without = found.without(layer)
+            outcome, why = checks.observed(without) if without.forced else run(without)
+            if outcome != "passes":
+                return None, f"the script is not well without {layer}: {why}"
+    return Reproduction(
+        script=found.script,
+        launch=" ".join(found.command(shows)),
+        without={layer: " ".join(found.without(layer).command(shows)) for layer in bisection.minimal},
+        issue="",
+    ), ""
