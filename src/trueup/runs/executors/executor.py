@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import msgspec
-
 from trueup.runs.executors.task import Task
 from trueup.runs.probe import ProbeError
-from trueup.schema.record import Note, Record
+from trueup.schema.record import Record
 
 
 class ExecutorError(ProbeError):
@@ -48,8 +46,3 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Give back what was taken for the runs."""
-
-
-def with_note(record: Record, text: str) -> Record:
-    """The record with one more note."""
-    return msgspec.structs.replace(record, notes=(*record.notes, Note(what=text)))

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from trueup.runs.executors.executor import ExecutorError, Watch, with_note
+from trueup.runs.executors.amending import with_note
+from trueup.runs.executors.executor import ExecutorError, Watch
 from trueup.runs.executors.keeping import TOKEN, Keeper
 from trueup.runs.executors.left_over import end_left_over
 from trueup.runs.executors.resources import cores, visible_gpus
@@ -99,6 +100,7 @@ class _Running(msgspec.Struct):
     index: int
     place: int
     tried: int
+    task: Task
     token: str
 
 
@@ -137,7 +139,7 @@ class _SideBySide:
         token = new_token()
         self._tokens.add(token)
         keeper = Keeper(sys.executable, entries(), fields_of(task), {**os.environ, TOKEN: token})
-        self._running[keeper] = _Running(index, place, tried, token)
+        self._running[keeper] = _Running(index, place, tried, task, token)
         if tried == 1:
             self._watch.started(task, ())
 
@@ -149,19 +151,18 @@ class _SideBySide:
             return
         record, limits = record_of(keeper.told)
         if run.tried > 1:
-            record = with_note(record, f"made in {run.tried} tries: the process that makes the run was killed")
+            why = f"made in {run.tried} tries: the process that makes the run was killed"
+            record = with_note(record, why, run.task.out)
         self._records[run.index] = record
         self._watch.ended(run.index, record, limits)
 
     def _lost(self, run: _Running) -> None:
         """Somebody killed the keeper, perhaps the kernel for want of memory; its command may still run."""
-        task = self._tasks[run.index]
+        name = run.task.name
         end_left_over({run.token}, patience=0)
         if run.tried == TRIES:
-            raise ExecutorError(
-                f"{task.name}: the process that made the run was killed {TRIES} times; is memory short?"
-            )
-        self._executor.notes.append(f"{task.name}: the process that made the run was killed; it is run again")
+            raise ExecutorError(f"{name}: the process that made the run was killed {TRIES} times; is memory short?")
+        self._executor.notes.append(f"{name}: the process that made the run was killed; it is run again")
         self._waiting.appendleft((run.index, run.tried + 1))
 
     def _end(self) -> None:

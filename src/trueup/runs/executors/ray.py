@@ -19,7 +19,8 @@ from typing import Any
 import msgspec
 
 from trueup.runs.executors import keeping, ray_worker
-from trueup.runs.executors.executor import ExecutorError, Watch, with_note
+from trueup.runs.executors.amending import with_note
+from trueup.runs.executors.executor import ExecutorError, Watch
 from trueup.runs.executors.left_over import end_left_over
 from trueup.runs.executors.resources import cores
 from trueup.runs.executors.shipping import shipment, unpack
@@ -230,7 +231,7 @@ class _Batch:
 
     def _keep(self, run: _Running, record: Record, limits: Sequence[str]) -> None:
         if run.index in self._why:
-            record = with_note(record, f"made in {run.tried} tries: {self._why[run.index]}")
+            record = with_note(record, f"made in {run.tried} tries: {self._why[run.index]}", run.task.out)
         self._records[run.index] = record
         self._watch.ended(run.index, record, limits)
 

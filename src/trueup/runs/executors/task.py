@@ -7,9 +7,10 @@ from pathlib import Path
 
 import msgspec
 
+from trueup.runs.executors.amending import without_note
 from trueup.runs.probe import DRIFT, Probe, make_probe, offline
 from trueup.runs.run import run_command
-from trueup.schema.record import Record
+from trueup.schema.record import Record, unchanged
 from trueup.schema.variant import Variant
 
 FREE_PORT = "free-port"
@@ -47,13 +48,14 @@ def perform(task: Task, begun: Callable[[Sequence[str]], object] = lambda limits
 
     Raises CommandError, ProbeError, and KeyboardInterrupt within `Ending`.
     """
+    variant = _apart(task.variant) if task.apart else task.variant
     probe = _probe_of(task)
     try:
         begun(probe.notes)
-        return run_command(
+        record = run_command(
             task.command,
             out=Path(task.out),
-            variant=_apart(task.variant) if task.apart else task.variant,
+            variant=variant,
             steps=task.steps,
             timeout=task.timeout,
             pass_output=False,
@@ -62,6 +64,9 @@ def perform(task: Task, begun: Callable[[Sequence[str]], object] = lambda limits
         )
     finally:
         probe.remove()
+    if variant.remedies == task.variant.remedies:
+        return record
+    return without_note(record, unchanged(f"remedy {FREE_PORT}"), task.out)  # nobody asked for it
 
 
 def _probe_of(task: Task) -> Probe:
