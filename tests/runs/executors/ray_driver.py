@@ -41,7 +41,7 @@ sys.exit(int(name))
 
 
 def main(scenario: str, folder: Path) -> dict[str, object]:
-    waits = scenario in ("worker", "machine", "interrupt")
+    waits = scenario in ("worker", "machine", "keeper", "interrupt")
     script = JOB.format(folder=str(folder), waits=waits)
     attempts = [Attempt(variant=Variant(name=f"n{number}", environment={"N": str(number)})) for number in (0, 3)]
     os.environ["OMP_NUM_THREADS"] = "as in the shell"
@@ -52,6 +52,7 @@ def main(scenario: str, folder: Path) -> dict[str, object]:
     executor.shared_disk = scenario != "shipped"
     acts: dict[str, Callable[[], object]] = {
         "worker": lambda: worker_of(started(folder, "3-1")).kill(),
+        "keeper": lambda: keeper_of(started(folder, "3-1")).kill(),
         "machine": lambda: cluster.remove_node(node, allow_graceful=False),
         "interrupt": lambda: os.kill(os.getpid(), signal.SIGINT),
     }
@@ -99,10 +100,17 @@ def started(folder: Path, name: str) -> int:
     return int((folder / name).read_text().split()[0])
 
 
-def worker_of(pid: int) -> psutil.Process:
-    """The Ray worker behind a run: it holds the other end of its keeper's pipe."""
+def keeper_of(pid: int) -> psutil.Process:
+    """The process that makes a run."""
     keeper = psutil.Process(pid).parent()
     assert keeper is not None
+    assert keeper.environ().get("TRUEUP_ATTEMPT"), keeper
+    return keeper
+
+
+def worker_of(pid: int) -> psutil.Process:
+    """The Ray worker behind a run: it holds the other end of its keeper's pipe."""
+    keeper = keeper_of(pid)
     pipe = os.readlink(f"/proc/{keeper.pid}/fd/0")
     for process in psutil.process_iter():
         try:

@@ -97,13 +97,20 @@ def test_the_answers_come_back_in_order(drive: Callable[[str], dict[str, Any]], 
 
 @slow
 @network
-@pytest.mark.parametrize(("scenario", "error"), [("worker", "WorkerCrashedError"), ("machine", "NodeDiedError")])
-def test_a_lost_run_is_made_again_elsewhere(drive: Callable[[str], dict[str, Any]], scenario: str, error: str) -> None:
+@pytest.mark.parametrize(
+    ("scenario", "why"),
+    [
+        ("worker", "its worker was lost (WorkerCrashedError)"),
+        ("machine", "its worker was lost (NodeDiedError)"),
+        ("keeper", "the process that makes it was killed"),
+    ],
+)
+def test_a_lost_run_is_made_again(drive: Callable[[str], dict[str, Any]], scenario: str, why: str) -> None:
     told = drive(scenario)
     assert told["codes"] == [0, 3]
-    assert [error in note for note in told["executor"]] == [True]
+    assert told["executor"] == [f"run 2: n3: {why}; it is run again"]
     assert "tries" not in str(told["notes"][0])
-    assert f"made in 2 tries: its worker was lost ({error})" in told["notes"][1]
+    assert f"made in 2 tries: {why}" in told["notes"][1]
     assert len(told["places"]) == 3
 
 

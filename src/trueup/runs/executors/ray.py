@@ -84,9 +84,8 @@ class RayExecutor:
                 self._ray.shutdown()
         end_left_over(self._tokens, patience=ENDING)
 
-    def submit(self, task: Task) -> Any:
-        """A reference to the answer of `ray_worker.make_run`."""
-        token = new_token()
+    def submit(self, task: Task, token: str, before: Sequence[str]) -> Any:
+        """A reference to the answer of `ray_worker.make_run`; `before`: the tokens of earlier tries."""
         self._tokens.add(token)
         place = {
             "mark": self._mark or "",
@@ -94,6 +93,7 @@ class RayExecutor:
             "entries": entries(),
             "environment": self._environment,
             "token": token,
+            "before": list(before),
             "gpus": bool(self._resources.get("GPU")),
         }
         return self._remote.remote(fields_of(task), place, self._shipment)
@@ -184,6 +184,8 @@ class _Batch:
         self._waiting = deque((index, 1) for index in range(len(tasks)))
         self._running: dict[Any, _Running] = {}
         self._why: dict[int, str] = {}
+        self._tokens: dict[int, list[str]] = {}
+        """Of all tries of each run."""
         self._records: dict[int, Record] = {}
 
     def run(self) -> list[Record]:
@@ -204,7 +206,9 @@ class _Batch:
             raise KeyboardInterrupt
         task = again(self._tasks[index], tried)
         task = msgspec.structs.replace(task, apart=len(self._tasks) > 1 and self._at_once > 1)
-        self._running[self._executor.submit(task)] = _Running(index, tried, task)
+        tokens = self._tokens.setdefault(index, [])
+        tokens.append(new_token())
+        self._running[self._executor.submit(task, tokens[-1], tokens[:-1])] = _Running(index, tried, task)
         if tried == 1:
             self._watch.started(task, ())
 
@@ -223,7 +227,7 @@ class _Batch:
             self._executor.ship(run.task)
             self._waiting.appendleft((run.index, run.tried))
         elif answer["told"] is None:
-            self._lost(run, "the process that made it was killed")
+            self._lost(run, "the process that makes it was killed")
         else:
             if "files" in answer:
                 unpack(answer["files"], Path(run.task.out))
