@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from trueup.cli import exits
 from trueup.cli.output import format_option, is_coloured, json_option, printed_on, save, width_of, write
-from trueup.cli.parameters import seconds
+from trueup.cli.parameters import output_file, seconds
 
 if TYPE_CHECKING:
-    from trueup.schema.bisection import Attempt, Bisection
-    from trueup.schema.record import Record
+    from trueup.schema.bisection import Bisection
 
 
 @click.command(
@@ -39,8 +37,27 @@ if TYPE_CHECKING:
     metavar="S",
     help="End a run after S seconds.  [default: ten times the time with all layers off, at least two minutes more]",
 )
-@click.option("--runs", type=click.IntRange(min=2), default=60, show_default=True, metavar="N", help="At most.")
-@click.option("--shallow", is_flag=True, help="Do not look within the layers.")
+@click.option("--runs", type=click.IntRange(min=2), default=80, show_default=True, metavar="N", help="At most.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Runs side by side.  [default: one, on Ray all]")
+@click.option(
+    "--executor",
+    "kind",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="Where runs are made: here, or on the workers of a Ray cluster (pip install 'trueup[ray]').",
+)
+@click.option("--resources", default="", metavar="NAME=N,...", help="What each run is given, as in CPU=4,GPU=1.")
+@click.option("--address", metavar="ADDRESS", help="Of the Ray cluster.  [default: RAY_ADDRESS, else a new one here]")
+@click.option("--shallow", is_flag=True, help="Find the layers only: neither what within them, nor a reproduction.")
+@click.option(
+    "--repro",
+    "repro_file",
+    type=output_file,
+    metavar="FILE.py",
+    help="Where the reproduction goes.  [default: .trueup/bisect/<time>/repro.py]",
+)
+@click.option("--fresh", is_flag=True, help="Make all runs, also those that an earlier bisect of this job has made.")
 @click.option(
     "--links",
     is_flag=True,
@@ -57,7 +74,13 @@ def bisect(
     steps: int,
     timeout: float | None,
     runs: int,
+    jobs: int | None,
+    kind: Literal["local", "ray"],
+    resources: str,
+    address: str | None,
     shallow: bool,
+    repro_file: Path | None,
+    fresh: bool,
     links: bool,
     quiet: bool,
     json_file: Path | None,
@@ -71,7 +94,9 @@ def bisect(
 
     The first run has all layers off: it must not fail in this way. What the job then shows as it is (an exception, a
     hang, a loss that is not finite, a finding, losses that the control does not have) is looked for in all runs; a run
-    that ends otherwise tells nothing. Each run has a copy of the working folder, offline trackers and no input.
+    that ends otherwise tells nothing. Then their order is tried, what within them it is, and a script of its own is
+    written that fails in the same way. Each run has a copy of the working folder, offline trackers and no input. What
+    was run is remembered: a bisect that was stopped goes on where it was.
 
     \b
     Exit codes: 0 nothing fails, 1 a set was found or the search did not end, 2 wrong usage, 3 trueup itself failed,
@@ -81,10 +106,15 @@ def bisect(
         raise click.UsageError("no command to bisect; for example: trueup bisect -- torchrun train.py")
 
     from trueup.procedures.bisection.fails_when import FaultError, signature_from
+    from trueup.procedures.bisection.reproducing import with_reproduction
     from trueup.procedures.bisection.walk import bisect as bisected
     from trueup.procedures.probes import Probes
+    from trueup.reports.issue import with_issue
+    from trueup.runs.executors import executor_for
     from trueup.runs.probe import ProbeError
     from trueup.runs.process import CommandError
+    from trueup.runs.remembered import Remembered
+    from trueup.schema.bisection import with_notes
 
     def say(text: str) -> None:
         if not quiet:
@@ -94,16 +124,27 @@ def bisect(
         signature = signature_from(fault) if fault is not None else None
     except FaultError as error:
         raise click.UsageError(f"--fails-when: {error}") from error
+    chosen = chosen_layers(layers)
+    ignored = [each for each in (json_file, repro_file) if each is not None]
     try:
-        with Probes(command, steps=steps, timeout=timeout, say=lambda text: None, links=links, kind="bisect") as probes:
-
-            def run(attempts: Sequence[Attempt], limit: float | None) -> list[Record]:
-                return [probes.run(each.variant) for each in attempts]
-
+        executor = executor_for(kind, jobs, resources, address)
+        with Probes(
+            command,
+            steps=steps,
+            timeout=timeout,
+            say=lambda text: None,
+            links=links,
+            kind="bisect",
+            executor=executor,
+        ) as probes:
+            run = Remembered(
+                probes.run_all, command, options={"steps": steps, "links": links}, ignored=ignored, fresh=fresh
+            )
             found = bisected(
                 run,
                 fault=signature,
-                layers=chosen_layers(layers),
+                layers=chosen,
+                at_once=executor.at_once,
                 limit=runs,
                 timeout=timeout,
                 deep=not shallow,
@@ -114,12 +155,28 @@ def bisect(
         return error.code
     except ProbeError as error:
         raise click.UsageError(str(error)) from error
-    write(printed_on(), presentation(found, shape))
+    known = [f"{run.remembered} of these runs were made by an earlier bisect"] if run.remembered else []
+    found = with_notes(found, [*known, *executor.notes, *probes.limits])
+    if found.verdict == "found" and not shallow:
+        if json_file is not None:
+            save(presentation(found, "json"), json_file)
+        say("a script of its own that fails in the same way is looked for; Ctrl-C leaves it out")
+        found = with_issue(with_reproduction(found, Path.cwd(), say))
+    script = repro_file or probes.folder / "repro.py"
+    if found.repro is not None:
+        save(found.repro.script, script)
+        save(found.repro.issue, script.with_suffix(".md"))
+    write(printed_on(), presentation(found, shape, nearest(script)))
     if json_file is not None:
         save(presentation(found, "json"), json_file)
     if found.verdict == "interrupted":
         return exits.INTERRUPTED
     return 0 if found.verdict == "nothing fails" else exits.FINDINGS
+
+
+def nearest(path: Path) -> str:
+    """A path as a person would type it here."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def chosen_layers(text: str | None) -> tuple[str, ...]:
@@ -135,11 +192,11 @@ def chosen_layers(text: str | None) -> tuple[str, ...]:
     return tuple(each for each in OFF if each in names)
 
 
-def presentation(found: Bisection, shape: str) -> str:
+def presentation(found: Bisection, shape: str, repro: str | None = None) -> str:
     """The result in one of FORMATS."""
     from trueup.reports import bisection as report
 
     if shape == "text":
         stream = sys.stdout
-        return report.as_text(found, width=width_of(stream), colour=is_coloured(stream))
+        return report.as_text(found, width=width_of(stream), colour=is_coloured(stream), repro=repro)
     return {"json": report.as_json, "sarif": report.as_sarif, "html": report.as_html}[shape](found)

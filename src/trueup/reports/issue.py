@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from trueup.schema.bisection import Bisection, Reproduction
 
 PACKAGES = ("torch", "transformers", "accelerate", "peft", "lightning", "triton", "flash-attn", "xformers", "deepspeed")
 """Whose versions stand in it first."""
+
+
+def with_issue(found: Bisection) -> Bisection:
+    """`found` whose reproduction has its text."""
+    if found.repro is None:
+        return found
+    repro = msgspec.structs.replace(found.repro, issue=issue_text(found, found.repro))
+    return msgspec.structs.replace(found, repro=repro)
 
 
 def issue_text(bisection: Bisection, reproduction: Reproduction) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -117,3 +118,8 @@ class Bisection(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     record: Record | None = None
     """Of the job as it is."""
+
+
+def with_notes(found: Bisection, notes: Sequence[str]) -> Bisection:
+    """`found` and what else is to be said."""
+    return msgspec.structs.replace(found, notes=(*found.notes, *notes))

@@ -9,6 +9,10 @@ from trueup.schema.bisection import Outcome
 
 CONFIDENT = 0.999
 """Belief in a set from which on it is run alone."""
+CONFIDENT_OF_STEADY = 0.99
+"""The same for a fault of a kind that shows in every run, as long as it does."""
+STEADY_KIND = 0.9
+"""Belief, before any run, that a fault shows in every run, from which on it is of such a kind."""
 
 
 class Hunt:
@@ -23,6 +27,7 @@ class Hunt:
         allowed: Callable[[Layers], bool] = lambda on: True,
     ) -> None:
         self._suspects = Suspects(layers, weights, steady)
+        self._is_steady = steady >= STEADY_KIND
         self._allowed = allowed
         self._outcomes: dict[Layers, list[Outcome]] = {}
 
@@ -31,6 +36,7 @@ class Hunt:
         layers = frozenset(on)
         self._outcomes.setdefault(layers, []).append(outcome)
         if outcome != "unresolved":
+            self._is_steady = self._is_steady and not self._contradicts(layers, outcome)
             self._suspects.saw(layers, outcome == "fails")
 
     def next(self, count: int = 1) -> list[Layers]:
@@ -52,7 +58,7 @@ class Hunt:
     @property
     def settled(self) -> bool:
         """Whether one set is left."""
-        return self.belief >= CONFIDENT
+        return self.belief >= (CONFIDENT_OF_STEADY if self._is_steady else CONFIDENT)
 
     @property
     def doubt(self) -> float:
@@ -77,6 +83,12 @@ class Hunt:
         alone = [] if "fails" in self._outcomes.get(minimal, ()) else [minimal]
         less = [minimal - {each} for each in minimal if not self._passed_without(each)]
         return [each for each in (*alone, *less) if self._is_open(each)]
+
+    def _contradicts(self, on: Layers, outcome: Outcome) -> bool:
+        """Whether a run with more layers on passed, and one with fewer failed: the fault comes and goes."""
+        if outcome == "fails":
+            return any(on <= more and "passes" in outcomes for more, outcomes in self._outcomes.items())
+        return any(less <= on and "fails" in outcomes for less, outcomes in self._outcomes.items())
 
     def _passed_without(self, layer: str) -> bool:
         """In a run with at least the rest of the set on: the last one, since a fault may come and go."""

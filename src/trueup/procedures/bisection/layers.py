@@ -38,7 +38,9 @@ def present(job: Record, control: Record, chosen: tuple[str, ...]) -> tuple[str,
 
 
 def _ran(layer: str, record: Record) -> bool:
-    return seen(layer, record)[1] is True or any(each.layer == layer for each in record.order)
+    return seen(layer, record)[1] is True or any(
+        each.layer == layer and each.detail.get("enabled") is not False for each in record.order
+    )
 
 
 def _was_switched(layer: str, control: Record) -> bool:

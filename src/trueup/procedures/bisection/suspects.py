@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Layers = frozenset[str]
 
-RATES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+RATES = (1.0, 0.85, 0.7, 0.5, 0.3, 0.15)
 """Shares of the runs in which a fault shows."""
 SOMETIMES = 0.75
 """Belief, before any run, that it shows in every run, where nothing is known of it."""
@@ -32,22 +32,24 @@ class Suspects:
     ) -> None:
         self.layers = tuple(layers)
         self._bits = {layer: 1 << index for index, layer in enumerate(self.layers)}
-        self._belief: dict[tuple[int, float], float] = {}
         involved = [(weights or {}).get(layer, INVOLVED) for layer in self.layers]
-        for mask in range(1 << len(self.layers)):
-            prior = math.prod(p if mask >> i & 1 else 1 - p for i, p in enumerate(involved))
-            for rate in RATES:
-                share = steady if rate == 1 else (1 - steady) / (len(RATES) - 1)
-                self._belief[mask, rate] = prior * share
-        self._normalise()
+        priors = [
+            math.prod(p if mask >> bit & 1 else 1 - p for bit, p in enumerate(involved))
+            for mask in range(1 << len(self.layers))
+        ]
+        sometimes = (1 - steady) / (len(RATES) - 1)
+        self._beliefs = [[prior * (steady if rate == 1 else sometimes) for prior in priors] for rate in RATES]
+        """Of each share in RATES: of each set of layers, by its bits, the belief in it and the share."""
 
     def saw(self, on: Iterable[str], fails: bool) -> None:
         """A run with these layers on has failed in the way that is looked for, or has passed."""
-        mask = self._mask(on)
-        for (culprits, rate), belief in self._belief.items():
-            chance = rate if culprits & ~mask == 0 else STRAY
-            self._belief[culprits, rate] = belief * (chance if fails else 1 - chance)
-        self._normalise()
+        off = ~self._mask(on)
+        stray = STRAY if fails else 1 - STRAY
+        for rate, beliefs in zip(RATES, self._beliefs, strict=True):
+            chance = rate if fails else 1 - rate
+            beliefs[:] = [belief * (stray if mask & off else chance) for mask, belief in enumerate(beliefs)]
+        total = sum(map(sum, self._beliefs))
+        self._beliefs = [[belief / total for belief in beliefs] for beliefs in self._beliefs]
 
     @property
     def best(self) -> tuple[Layers, float]:
@@ -57,39 +59,33 @@ class Suspects:
         return self._layers(mask), sets[mask]
 
     @property
-    def rate(self) -> float:
-        """The expected share of runs in which the fault shows where the set is on."""
-        return sum(rate * belief for (_, rate), belief in self._belief.items())
-
-    @property
     def doubt(self) -> float:
         """Bits that are missing to know the set."""
         return -sum(belief * math.log2(belief) for belief in self._sets() if belief > 0)
 
     def chance(self, on: Iterable[str]) -> float:
         """That a run with these layers on fails."""
-        mask = self._mask(on)
-        return sum(rate * belief for (each, rate), belief in self._belief.items() if each & ~mask == 0)
+        off = ~self._mask(on)
+        return sum(chance for mask, chance in enumerate(self._failing()) if not mask & off)
 
     def next(self, count: int = 1, allowed: Callable[[Layers], bool] = lambda on: True) -> list[Layers]:
         """At most `count` sets of layers whose runs, made at once, tell the most; none when no allowed one tells
         anything. Each after the first is chosen as if those before it had ended as is most likely."""
-        kept = dict(self._belief)
+        kept = self._beliefs
         chosen: list[Layers] = []
         while len(chosen) < count:
             best = self._most_telling(lambda on: allowed(on) and on not in chosen)
             if best is None:
                 break
             chosen.append(best)
+            self._beliefs = [list(beliefs) for beliefs in self._beliefs]
             self.saw(best, self.chance(best) >= 0.5)
-        self._belief = kept
+        self._beliefs = kept
         return chosen
 
     def _most_telling(self, allowed: Callable[[Layers], bool]) -> Layers | None:
         """What tells the most of the set, whatever the share; of two that tell as much, the one with more layers on."""
-        sets, failing = self._sets(), [0.0] * (1 << len(self.layers))
-        for (mask, rate), belief in self._belief.items():
-            failing[mask] += belief * rate
+        sets, failing = self._sets(), self._failing()
         own = [
             belief * _entropy(min(chance / belief, 1.0)) if belief > 0 else 0.0
             for belief, chance in zip(sets, failing, strict=True)
@@ -115,21 +111,18 @@ class Suspects:
         return sums
 
     def _sets(self) -> list[float]:
-        sets = [0.0] * (1 << len(self.layers))
-        for (mask, _), belief in self._belief.items():
-            sets[mask] += belief
-        return sets
+        """The belief in each set."""
+        return [sum(beliefs) for beliefs in zip(*self._beliefs, strict=True)]
+
+    def _failing(self) -> list[float]:
+        """Of each set: the belief in it, and that a run with it on fails."""
+        return [sum(map(float.__mul__, RATES, beliefs)) for beliefs in zip(*self._beliefs, strict=True)]
 
     def _mask(self, layers: Iterable[str]) -> int:
         return sum(self._bits[layer] for layer in layers)
 
     def _layers(self, mask: int) -> Layers:
         return frozenset(layer for layer, bit in self._bits.items() if mask & bit)
-
-    def _normalise(self) -> None:
-        total = sum(self._belief.values())
-        for key in self._belief:
-            self._belief[key] /= total
 
 
 def _entropy(chance: float) -> float:

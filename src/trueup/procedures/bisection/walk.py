@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from trueup.procedures.bisection.answer import Answer
 from trueup.procedures.bisection.case import NoCase, case_of
-from trueup.procedures.bisection.inside import descend
+from trueup.procedures.bisection.inside import descend, most_runs
 from trueup.procedures.bisection.layers import OFF
 from trueup.procedures.bisection.order import order
 from trueup.procedures.bisection.search import Search
@@ -68,6 +68,8 @@ def _walk(answer: Answer, fault: Signature | None, layers: tuple[str, ...], at_o
         trials.rate = search.hunt.rate
         base = case.attempt(search.minimal | search.given)
         answer.order = order(trials, base.variant, names, case.job)
+        if deep:
+            say(f"within {' and '.join(names)}: at most {most_runs(trials, names)} runs")
         for found in descend(trials, base, names, case.job) if deep else ():
             say(f"{found.layer}: {found.what} {found.answer}")
             answer.inside.append(found)
