@@ -50,7 +50,7 @@ def narrow(trials: Trials, base: Attempt, record: Record) -> Iterator[Narrowed]:
     if found is None:
         return
     yield found
-    length = asked.length()
+    length = asked.length() if asked.of_data else None
     if length is not None:
         yield length
 
@@ -79,6 +79,8 @@ class Asked:
     def __init__(self, trials: Trials, base: Attempt) -> None:
         self._trials = trials
         self._base = base
+        self.of_data = True
+        """Whether it may depend on the data, as far as is known."""
 
     def batch(self, guilty: Batches) -> Narrowed | None:
         """Whether it is this batch: alone, after those before it, or any at that step."""
@@ -97,7 +99,8 @@ class Asked:
             return _told(answer, "passes without it, and passes when it is given alone from the first step on")
         if outcome_without == "fails":
             told = f"passes with {guilty.name} alone from the first step on, and fails without"
-            return _told(f"no one batch: it fails at {guilty.name}, whatever that is", told)
+            self.of_data = False
+            return _told(_whatever(guilty), told)
         return None
 
     def _first(self, guilty: Batches) -> Narrowed | None:
@@ -114,7 +117,9 @@ class Asked:
     def _by_itself(self, guilty: Batches) -> Narrowed:
         other = self._only(Batches(1, 1))
         if outcome(self._trials, other, "data") == "fails":
-            return _told("any", f"fails with {guilty.name} again and again, and with batch 1 again and again")
+            self.of_data = False
+            told = f"fails with {guilty.name} again and again, and with batch 1 again and again"
+            return _told(_whatever(guilty), told)
         guilty = self._halved(guilty)
         told = "fails when it is given alone from the first step on; passes with batch 1 in the place of all"
         return _told(f"{guilty.name}{self._shape(self._only(guilty), guilty)}", told)
@@ -174,6 +179,10 @@ class Asked:
 
     def _cut(self, length: int) -> Attempt:
         return forced(self._base, "data", f"length:{length}")
+
+
+def _whatever(guilty: Batches) -> str:
+    return f"no one batch: it fails at {guilty.name}, whatever that is"
 
 
 def _longest(record: Record) -> int:
