@@ -213,8 +213,9 @@ def test_a_shim_says_not_found_like_a_shell(injected: Injected) -> None:
 
 
 def test_variables_say_what_to_do(tmp_path: Path) -> None:
-    variant = Variant(layers={"compile": "off"}, environment={"OMP_NUM_THREADS": "1"})
-    base = {"PATH": "/bin", "PYTHONPATH": "src:", "TRUEUP_STEPS": "9", "TRUEUP_SET": "{}"}
+    order = ("sharding", "compile")
+    variant = Variant(layers={"compile": "off"}, order=order, environment={"OMP_NUM_THREADS": "1"})
+    base = {"PATH": "/bin", "PYTHONPATH": "src:", "TRUEUP_STEPS": "9", "TRUEUP_SET": "{}", "TRUEUP_ORDER": "[]"}
     with inject(base, events=tmp_path / "events", variant=variant, steps=3) as injection:
         given = injection.environment
         assert given["PYTHONPATH"] == f"{bootstrap_folder()}:src:"
@@ -222,6 +223,7 @@ def test_variables_say_what_to_do(tmp_path: Path) -> None:
         assert given["TRUEUP_RUN_ID"] == injection.run_id
         assert given["TRUEUP_STEPS"] == "3"
         assert json.loads(given["TRUEUP_SET"]) == {"compile": "off"}
+        assert json.loads(given["TRUEUP_ORDER"]) == ["sharding", "compile"]
         assert given["OMP_NUM_THREADS"] == "1"
         assert injection.folder is not None
         folder = injection.folder
@@ -230,6 +232,7 @@ def test_variables_say_what_to_do(tmp_path: Path) -> None:
     with inject(base, events=tmp_path) as injection:
         assert "TRUEUP_STEPS" not in injection.environment
         assert "TRUEUP_SET" not in injection.environment
+        assert "TRUEUP_ORDER" not in injection.environment
 
 
 def test_a_run_inside_a_run_uses_its_own_observer(injected: Injected, tmp_path: Path) -> None:
