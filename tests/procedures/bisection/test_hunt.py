@@ -9,7 +9,7 @@ import pytest
 
 from trueup.procedures.bisection.hunt import Hunt
 
-LAYERS = "environment launcher attention adapter precision checkpointing compile sharding".split()
+LAYERS = ["environment", "launcher", "attention", "adapter", "precision", "checkpointing", "compile", "sharding"]
 
 
 def hunted(culprits: frozenset[str], missed: float, draw: random.Random, at_once: int = 1) -> tuple[Hunt, list]:
