@@ -9,12 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trueup.procedures.bisection.signatures import ended
+from trueup.procedures.probes import Interrupted
 from trueup.procedures.reproduction.candidate import NAME, OFF, Candidate
 from trueup.procedures.reproduction.judging import judged, judged_plainly
 from trueup.runs.injection import RUN_ID
 from trueup.runs.probe import Probe, ProbeError, make_probe, offline
 from trueup.runs.process import CommandError, run_process
 from trueup.runs.run import run_command
+from trueup.runs.signals import Ending
 from trueup.schema.bisection import Outcome, Signature
 from trueup.schema.record import Record
 from trueup.schema.variant import Variant, named
@@ -45,7 +47,25 @@ class Runs:
         self._say = say
 
     def observed(self, candidate: Candidate) -> tuple[Outcome, str]:
-        """The outcome under `trueup run`."""
+        """The outcome under `trueup run`. Raises Interrupted when somebody ended the run."""
+        return self._ended_by_itself(self._observed, candidate)
+
+    def plain(self, candidate: Candidate) -> tuple[Outcome, str]:
+        """The outcome without trueup. Raises Interrupted when somebody ended the run."""
+        return self._ended_by_itself(self._plain, candidate)
+
+    @staticmethod
+    def _ended_by_itself(run: Callable[[Candidate], tuple[Outcome, str]], candidate: Candidate) -> tuple[Outcome, str]:
+        with Ending() as ending:
+            try:
+                result = run(candidate)
+            except KeyboardInterrupt as error:
+                raise Interrupted from error
+        if ending.asked:
+            raise Interrupted
+        return result
+
+    def _observed(self, candidate: Candidate) -> tuple[Outcome, str]:
         with tempfile.TemporaryDirectory(prefix="trueup-repro-", dir=self._folder, ignore_cleanup_errors=True) as name:
             probe = self._prepared(candidate, Path(name))
             if probe is None:
@@ -66,8 +86,7 @@ class Runs:
             self._tell(candidate, outcome, why if outcome == "fails" else f"{why} ({ended(record)})")
             return outcome, why
 
-    def plain(self, candidate: Candidate) -> tuple[Outcome, str]:
-        """The outcome without trueup."""
+    def _plain(self, candidate: Candidate) -> tuple[Outcome, str]:
         with tempfile.TemporaryDirectory(prefix="trueup-repro-", dir=self._folder, ignore_cleanup_errors=True) as name:
             probe = self._prepared(candidate, Path(name))
             if probe is None:

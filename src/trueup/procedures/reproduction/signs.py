@@ -22,7 +22,7 @@ OF_RULE: dict[str, tuple[Sign, ...]] = {
 }
 COMPARED: dict[Sign | None, Callable[[float | None], tuple[str, ...]]] = {
     "loss": lambda threshold: (
-        "change = max(abs(a - b) / abs(b) for a, b in zip(found, control))",
+        "change = max(abs(a - b) / abs(b) for a, b in zip(found, control, strict=True))",
         f'assert change <= {threshold or 1e-3:g}, f"losses differ by {{change:.2e}}"',
     ),
     "time": lambda threshold: (

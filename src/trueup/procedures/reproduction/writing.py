@@ -47,9 +47,7 @@ def script(recipe: Recipe, docstring: str) -> str:
     construction = model.construction(recipe)
     layers = _layers(recipe)
     steps = training.training(recipe)
-    attends = recipe.model is None and recipe.step_of("attention") is not None
     imports = ["import sys", "import torch"]
-    imports += ["from torch.nn.attention import SDPBackend, sdpa_kernel"] if attends else []
     body = ["torch.manual_seed(0)"] if recipe.sign in (*signs.COMPARED, "finite") else []
     body += construction.lines
     body += model.blocks(recipe) if layers.blocks or steps.blocks else ()

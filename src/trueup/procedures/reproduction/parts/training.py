@@ -22,7 +22,7 @@ def training(recipe: Recipe) -> Part:
     if recipe.sign == "time":
         imports.append("import time")
         body.append("start = time.perf_counter()")
-    body += _autocast(recipe, loss)
+    body += _forward(recipe, loss, imports)
     body += _backward(recipe, imports)
     if recipe.sign != "loss":
         body += check.lines
@@ -38,31 +38,30 @@ def training(recipe: Recipe) -> Part:
     )
 
 
-def _autocast(recipe: Recipe, loss: str) -> list[str]:
+def _within(contexts: list[str], line: str) -> list[str]:
+    """A line within one `with` of all contexts."""
+    if not contexts:
+        return [line]
+    head = [f"with {contexts[0]}:"] if len(contexts) == 1 else ["with (", *(f"    {each}," for each in contexts), "):"]
+    return [*head, f"    {line}"]
+
+
+def _forward(recipe: Recipe, loss: str, imports: list[str]) -> list[str]:
+    contexts = []
     step = next((step for step in recipe.steps if step.way == "autocast"), None)
-    if step is None:
-        return _attention(recipe, [loss])
-    given = f'"{recipe.device}", torch.{step.options.get("dtype", "bfloat16")}, enabled="precision" not in off'
-    return [f"with torch.autocast({given}):", *(f"    {line}" for line in _attention(recipe, [loss]))]
-
-
-def _attention(recipe: Recipe, lines: list[str]) -> list[str]:
-    """A plain model's attention is off where its kernel is the plain one."""
-    if recipe.model is not None or recipe.step_of("attention") is None:
-        return lines
-    every = '[SDPBackend.MATH] if "attention" in off else list(SDPBackend.__members__.values())[1:]'
-    return [f"with sdpa_kernel({every}):", *(f"    {line}" for line in lines)]
+    if step is not None:
+        dtype = step.options.get("dtype", "bfloat16")
+        contexts.append(f'torch.autocast("{recipe.device}", torch.{dtype}, enabled="precision" not in off)')
+    if recipe.model is None and recipe.step_of("attention") is not None:  # off is the plain kernel
+        imports += ["from contextlib import nullcontext", "from torch.nn.attention import SDPBackend, sdpa_kernel"]
+        contexts.append('sdpa_kernel([SDPBackend.MATH]) if "attention" in off else nullcontext()')
+    return _within(contexts, loss)
 
 
 def _backward(recipe: Recipe, imports: list[str]) -> list[str]:
-    step = next((step for step in recipe.steps if step.way == "compiled autograd"), None)
     contexts = [context] if (context := signs.around_backward(recipe)) is not None else []
-    if step is not None:
+    if any(step.way == "compiled autograd" for step in recipe.steps):
         imports += ["from contextlib import nullcontext", "from torch._dynamo import compiled_autograd"]
         compiled = 'compiled_autograd._enable(torch.compile(backend="eager"))'
         contexts.append(f'nullcontext() if "compile" in off else {compiled}')
-    if len(contexts) > 1:
-        return ["with (", *(f"    {each}," for each in contexts), "):", "    loss.backward()"]
-    if contexts:
-        return [f"with {contexts[0]}:", "    loss.backward()"]
-    return ["loss.backward()"]
+    return _within(contexts, "loss.backward()")

@@ -52,6 +52,8 @@ def reduced(bisection: Bisection, sources: Sources, checks: Checked, title: str)
                 switched = msgspec.structs.replace(before, outside=left)
                 body = with_switches(body_of(before.script), layers)
                 after = _with_body(switched, body, title, bisection.minimal)
+                if not all(f'"{layer}" ' in body and " off" in body for layer in layers):
+                    continue
                 if checks.fails(after) and all(checks.passes(after, layer) for layer in bisection.minimal):
                     found.append(after)
                     break

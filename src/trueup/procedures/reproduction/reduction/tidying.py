@@ -7,7 +7,7 @@ import ast
 import libcst as cst
 
 from trueup.procedures.reproduction.imports import in_sections
-from trueup.procedures.reproduction.reduction.source import edited, statements
+from trueup.procedures.reproduction.reduction.source import Statement, edited, statements
 
 WIDTH = 110
 """Of a line, up to which a call is written in one."""
@@ -115,10 +115,31 @@ def without_unused(text: str) -> str:
                 line = each.node.body[0]
                 if isinstance(line, PURE) and not isinstance(line.names, cst.ImportStar):
                     _without_unused_names(line, read, each.node, gone, instead)
+        everything = {name for each in statements(tree) for name in each.needs}
+        gone += [each.node for each in statements(tree) if _is_constant(each, tree) and not each.makes & everything]
         shorter = edited(tree, gone, instead).code
         if shorter == text:
             return text
         text = shorter
+
+
+def _is_constant(statement: Statement, tree: cst.Module) -> bool:
+    """Whether it gives one name a literal, or a namespace of literals; not in a class, whose names others read."""
+    if not isinstance(statement.node, cst.SimpleStatementLine) or len(statement.makes) != 1:
+        return False
+    if any(isinstance(around, cst.ClassDef) for around in statement.inside):
+        return False
+    line = statement.node.body[0]
+    if not isinstance(line, cst.Assign) or not isinstance(line.targets[0].target, cst.Name):
+        return False
+    value = ast.parse(tree.code_for_node(line.value).strip(), mode="eval").body
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "argparse.Namespace":
+        return True
+    try:
+        ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError):
+        return False
+    return True
 
 
 def _without_unused_names(
