@@ -73,7 +73,8 @@ def run(
 
     \b
     Layers that --set can force:
-      compile=off|eager|aot_eager|aot_eager_decomp_partition|inductor  checkpointing=off  sharding=off|replicate|grad_op
+      compile=off|eager|aot_eager|aot_eager_decomp_partition|inductor
+      checkpointing=off|reentrant|non_reentrant  sharding=off|replicate|grad_op
       attention=eager|math|sdpa|flash|mem_efficient|cudnn  precision=fp32|fp64  adapter=off
       data=only|without|length
     precision=fp32:NAME,NAME forces it in these modules alone; data=only:17 gives the job this batch again and again,

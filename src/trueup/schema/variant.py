@@ -10,7 +10,7 @@ import msgspec
 SWITCHES: dict[str, tuple[str, ...]] = {
     "compile": ("off", "eager", "aot_eager", "aot_eager_decomp_partition", "inductor"),
     "attention": ("eager", "math", "sdpa", "flash", "mem_efficient", "cudnn"),
-    "checkpointing": ("off",),
+    "checkpointing": ("off", "reentrant", "non_reentrant"),
     "sharding": ("off", "replicate", "grad_op"),
     "precision": ("fp32", "fp64"),
     "adapter": ("off",),
@@ -20,6 +20,8 @@ SWITCHES: dict[str, tuple[str, ...]] = {
 PARTED: dict[str, tuple[str, ...]] = {
     "precision": ("fp32",),
     "sharding": ("off",),
+    "checkpointing": ("off",),
+    "adapter": ("off",),
     "data": ("only", "without", "length"),
 }
 """Layer → values that take `:PART,PART`, after which they hold for these parts alone: names of modules, batches."""

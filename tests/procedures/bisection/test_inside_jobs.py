@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from descents import Descent
 
-from trueup.procedures.bisection.inside import data, precision, ranks, sharding
+from trueup.procedures.bisection.inside import checkpointing, data, precision, ranks, sharding
 
 
 def test_a_job_that_needs_two_ranks(tmp_path: Path) -> None:
@@ -73,3 +73,10 @@ def test_the_unit_with_parameters_of_two_dtypes(tmp_path: Path, kind: str) -> No
     strategy, unit = sharding.narrow(job.trials, job.base, job.record)
     assert strategy.answer == "the units and hooks of FSDP, also where nothing is split"
     assert (unit.what, unit.answer) == ("unit", "layers.2")
+
+
+@pytest.mark.slow
+def test_the_block_that_saves_other_tensors_when_it_runs_again(tmp_path: Path) -> None:
+    job = Descent(tmp_path, "checkpointed_state.py")
+    implementation, blocks = checkpointing.narrow(job.trials, job.base, job.record)
+    assert (implementation.answer, blocks.answer) == ("the non-reentrant one", "layers.2")

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from trueup.procedures.bisection.inside import attention, data, precision, ranks, sharding
+from trueup.procedures.bisection.inside import adapter, attention, checkpointing, data, precision, ranks, sharding
 from trueup.procedures.bisection.inside import compile as compiling
 from trueup.procedures.bisection.trials import Trials
 from trueup.schema.bisection import Attempt, Kind, Narrowed
 from trueup.schema.record import Record
 
 Narrow = Callable[[Trials, Attempt, Record], Iterator[Narrowed]]
+STEADY: tuple[Kind, ...] = ("not finite", "loss", "exception", "memory", "finding")
+"""Kinds of faults that are asked of single blocks: those that cost no more time than a run."""
 NUMBERS: tuple[Kind, ...] = ("not finite", "loss", "exception")
 """Kinds of faults that may come of the precision of single modules."""
 
@@ -34,6 +36,8 @@ QUESTIONS = (
     Question(sharding.narrow, sharding.MOST, "sharding"),
     Question(attention.narrow, len(attention.ON_GPU) + 2, "attention"),
     Question(compiling.narrow, 40, "compile"),
+    Question(checkpointing.narrow, checkpointing.MOST, "checkpointing", STEADY),
+    Question(adapter.narrow, adapter.MOST, "adapter", STEADY),
     Question(precision.narrow, precision.MOST, "precision", NUMBERS),
     Question(data.narrow, data.BATCHES + data.LENGTHS, kinds=data.IN_A_STEP),
 )

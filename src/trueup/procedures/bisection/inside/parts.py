@@ -49,3 +49,12 @@ def with_parts(base: Attempt, layer: str, off: str, names: tuple[str, ...], on: 
     """`base` with all parts but those of `on` forced to `off`."""
     others = [name for name in names if name not in on]
     return forced(base, layer, f"{off}:{','.join(others or [NONE])}")
+
+
+def parts_told(found: Found, on: str) -> str:
+    """What was seen of the parts that are needed; `on` is what they are then: `sharded`, `adapted`."""
+    several = len(found.parts) > 1
+    told = f"fails when {'these alone are' if several else 'this one alone is'} {on}"
+    told += f", passes without {'each of them' if several else 'it'}" if found.settled else "; fewer were not tried"
+    odd = f", {found.odd} ended otherwise" if found.odd else ""
+    return f"{told} ({found.tries} variants{odd})"

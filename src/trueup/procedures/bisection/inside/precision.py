@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trueup.procedures.bisection.inside.asking import latest
 from trueup.procedures.bisection.inside.few import Found
-from trueup.procedures.bisection.inside.parts import MEMBERS, most, needed_parts
+from trueup.procedures.bisection.inside.parts import MEMBERS, most, needed_parts, parts_told
 from trueup.procedures.bisection.trials import Trials
 from trueup.procedures.switched import FULL
 from trueup.schema.bisection import Attempt, Narrowed
@@ -22,7 +22,8 @@ def narrow(trials: Trials, base: Attempt, record: Record) -> Iterator[Narrowed]:
     if found is None or not found.parts:
         return  # it comes of what is no module's computation: parameters, gradients, the optimizer
     dtype = low_dtype(latest(trials, base, record))
-    yield Narrowed(layer="precision", what="modules", answer=_answer(found, dtype), evidence=_evidence(found, dtype))
+    told = parts_told(found, f"in {dtype} and all others in float32")
+    yield Narrowed(layer="precision", what="modules", answer=_answer(found, dtype), evidence=told)
 
 
 def low_dtype(record: Record) -> str:
@@ -39,14 +40,3 @@ def _answer(found: Found, dtype: str) -> str:
     if len(found.parts) <= MEMBERS:
         return f"{named} in {dtype}"
     return f"{len(found.parts)} modules in {dtype}: {named}, ..."
-
-
-def _evidence(found: Found, dtype: str) -> str:
-    several = len(found.parts) > 1
-    told = f"fails with {'these' if several else 'this one'} in {dtype} and all others in float32"
-    if found.settled:
-        told += f", passes without {'each of them' if several else 'it'}"
-    else:
-        told += "; fewer were not tried"
-    odd = f", {found.odd} ended otherwise" if found.odd else ""
-    return f"{told} ({found.tries} variants{odd})"

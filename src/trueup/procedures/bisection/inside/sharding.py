@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trueup.procedures.bisection.inside.asking import forced, outcomes
 from trueup.procedures.bisection.inside.few import Found
-from trueup.procedures.bisection.inside.parts import most, needed_parts
+from trueup.procedures.bisection.inside.parts import most, needed_parts, parts_told
 from trueup.procedures.bisection.trials import Trials
 from trueup.schema.bisection import Attempt, Narrowed, Outcome
 from trueup.schema.record import Record
@@ -57,11 +57,7 @@ def _units(found: Found) -> Narrowed:
     if not found.parts:
         told = "fails with each of the units within it kept whole"
         return Narrowed(layer="sharding", what="unit", answer="the outermost unit", evidence=told)
-    several = len(found.parts) > 1
-    told = f"fails when of the units within the outermost one {'these are' if several else 'this one is'} sharded"
-    told += ", passes without" if found.settled else "; fewer were not tried"
-    odd = f", {found.odd} ended otherwise" if found.odd else ""
-    evidence = f"{told} ({found.tries} variants{odd})"
+    evidence = parts_told(found, "sharded, of those within the outermost unit")
     return Narrowed(layer="sharding", what="unit", answer=", ".join(found.parts), evidence=evidence)
 
 

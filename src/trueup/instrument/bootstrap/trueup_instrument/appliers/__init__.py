@@ -35,8 +35,15 @@ EAGER_RANDOM = "TRUEUP_EAGER_RANDOM"
 IN_LAUNCHERS = ("free-port", "launch-with-torchrun", "rendezvous-endpoint")
 """Remedies that change what a launcher does; all others act in ranks and their children."""
 LAYERS = ("compile", "attention", "checkpointing", "precision", "sharding", "adapter", "data")
-FINER = {("sharding", value): "sharding_strategy" for value in ("replicate", "grad_op")}
-"""Values of a layer that have a file of their own."""
+FINER = {
+    ("sharding", "replicate"): "sharding_strategy",
+    ("sharding", "grad_op"): "sharding_strategy",
+    ("checkpointing", "reentrant"): "checkpoint_kinds",
+    ("checkpointing", "non_reentrant"): "checkpoint_kinds",
+    ("checkpointing", "off:"): "checkpoint_kinds",
+    ("adapter", "off:"): "adapter_parts",
+}
+"""Values of a layer that have a file of their own; `:` stands for the names of parts."""
 
 
 def attach_all(session: Session) -> None:
@@ -47,7 +54,8 @@ def attach_all(session: Session) -> None:
     if session.role == role.LAUNCHER:
         layers, remedies = None, [each for each in remedies or () if each in IN_LAUNCHERS]
     for layer, value in layers.items() if isinstance(layers, dict) else ():
-        name = FINER.get((layer, value), layer)
+        kind, sign, _ = str(value).partition(":")
+        name = FINER.get((layer, kind + sign), layer)
         _attach(Switch(session, layer, value), f"{__name__}.{name}" if layer in LAYERS else None)
     for remedy in remedies if isinstance(remedies, list) else ():
         module = f"{__name__}.remedies.{str(remedy).replace('-', '_')}"

@@ -68,6 +68,8 @@ class _Source:
         self.shapes: list[str] = []
         self.kept: list[Any] = []
         self.turn = 0
+        self.ahead = 0
+        """Batches taken from the loader and not given on."""
 
 
 class _Chosen:
@@ -82,11 +84,13 @@ class _Chosen:
     def only(self, iterator: Any, pull: Callable[[], Any]) -> Any:
         source = self._source(iterator)
         if source.count >= self._last:
-            _pulled(pull)  # the loader ends where it would
+            self._pass(source, pull)
         while source.count < self._last:
             batch = self._counted(source, pull)
+            source.ahead += 1
             if source.count >= self._first:
                 source.kept.append(batch)
+        source.ahead -= 1
         if source.turn == 0:
             self._switch.has_parts(source.shapes)
             self._switch.changed(f"{self._name} of each dataset again and again", type(source.dataset).__name__)
@@ -101,6 +105,19 @@ class _Chosen:
             batch = self._counted(source, pull)
             self._switch.has_parts(source.shapes)
         return batch
+
+    @staticmethod
+    def _pass(source: _Source, pull: Callable[[], Any]) -> None:
+        """Take one that is not used, so that the loader ends after as many as it would have given."""
+        try:
+            pull()
+        except StopIteration:
+            if source.ahead == 0:
+                raise
+            return
+        except Exception:  # of a batch that cannot be made
+            pass
+        source.ahead += 1
 
     def _source(self, iterator: Any) -> _Source:
         dataset = getattr(iterator, "_dataset", None)
@@ -122,16 +139,6 @@ class _Chosen:
         source.count += 1
         source.shapes.append(_shape(batch))
         return batch
-
-
-def _pulled(pull: Callable[[], Any]) -> None:
-    """One batch taken and not used, which then may be one that cannot be made."""
-    try:
-        pull()
-    except StopIteration:
-        raise
-    except Exception:
-        pass
 
 
 def _copied(batch: Any) -> Any:

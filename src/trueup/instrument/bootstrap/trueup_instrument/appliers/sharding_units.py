@@ -13,7 +13,7 @@ import weakref
 
 from trueup_instrument import modules
 from trueup_instrument.appliers import casting, whole_fsdp1, whole_fsdp2
-from trueup_instrument.appliers.agreeing import agree
+from trueup_instrument.appliers.agreeing import agree, agree_on_flat
 from trueup_instrument.appliers.averaging import Averaging, Unit
 from trueup_instrument.appliers.naming import Naming
 from trueup_instrument.appliers.replacing import change_arguments
@@ -103,8 +103,12 @@ class _Wrapper:
         device = given.get("device_id")
         if device is not None:
             unit.to(device if not isinstance(device, int) else f"cuda:{device}")
-        for each in (*unit.parameters(), *unit.buffers()):
-            agree(each.detach(), 0, distributed.get_process_group_ranks(group)[:1], group)
+        ranks = distributed.get_process_group_ranks(group)
+        if given.get("sync_module_states"):
+            for each in (*unit.parameters(), *unit.buffers()):
+                agree(each.detach(), 0, ranks[:1], group)
+        else:
+            agree_on_flat(list(unit.parameters()), ranks, group, bool(given.get("use_orig_params")))
         policy = given.get("mixed_precision")
         if policy is not None and policy.param_dtype is not None:
             casting.cast_arguments(unit, policy.param_dtype)
