@@ -1,8 +1,8 @@
 """What the compiler did to a graph that brings a fault: a pass, a decomposition, a lowering.
 
 torch's CompilerBisector (torch/_inductor/compiler_bisector.py) leaves out what its variables say; it is told by ours
-which runs fail. Each process counts for itself. With it on, compiled graphs are neither stored nor loaded, and the
-other caches are off as well, so that no graph comes from a run in which something else was left out.
+which runs fail. Each process counts for itself. Compiled graphs are neither stored nor loaded, so that none comes from
+a run in which something else was left out; compiled code is kept by its text, and stays so.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trueup.runs.probe import EAGER_RANDOM
 from trueup.schema.bisection import Attempt, Narrowed, Outcome
 
 BACKEND, SUBSYSTEM, LAST = "TORCH_BISECT_BACKEND", "TORCH_BISECT_SUBSYSTEM", "TORCH_BISECT_MAX"
-NO_CACHES = "TORCHINDUCTOR_FORCE_DISABLE_CACHES"
+NO_CACHES = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
 SETTINGS = "TORCH_COMPILE_OVERRIDE_INDUCTOR_CONFIGS"
 ORDER = {
     "aot_eager_decomp_partition": ("decomposition",),
@@ -45,12 +45,12 @@ def subsystems(trials: Trials, stage: Stage) -> Iterator[Narrowed]:
     """The subsystem and its application without which the stage passes; nothing where there is no one."""
     if stage.name not in ORDER:
         return
-    base = changed(stage.fails, "caches off", environment={BACKEND: stage.name, NO_CACHES: "1"})
+    base = changed(stage.fails, "caches off", environment={BACKEND: stage.name, **NO_CACHES})
     outcome = trials.settled(base)
     records = trials.records(base)
     if outcome != "fails" or not records:
         if outcome == "passes" and any(each.actual.compile.cache_hits for each in trials.records(stage.fails)):
-            told = f"fails with graphs out of the cache, passes with {NO_CACHES}=1"
+            told = f"fails with graphs out of the cache, passes with {' '.join(f'{name}={value}' for name, value in NO_CACHES.items())}"
             yield Narrowed(layer="compile", what="cache", answer="a compiled graph of an earlier run", evidence=told)
         return
     applied = records[-1].actual.compile.applied

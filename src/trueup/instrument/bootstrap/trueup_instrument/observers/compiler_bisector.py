@@ -6,6 +6,7 @@ leaves out those beyond the number TORCH_BISECT_MAX. It tells neither how many t
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 
@@ -32,22 +33,35 @@ def attach(session: Session) -> None:
 
 
 def _listen(session: Session, module: ModuleType) -> None:
+    bisector = module.CompilerBisector
+    method = bisector.__dict__["disable_subsystem"]
+    original = method.__func__
+    arguments = patching.arguments_of(original)
     applied: dict[str, int] = {}
     searched, last = os.environ.get(SUBSYSTEM), _number(os.environ.get(LAST))
 
-    def asked(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any) -> None:
-        values = arguments(args, kwargs)
-        if values.get("backend") != os.environ[BACKEND]:
+    def look(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        asked = arguments(args, kwargs)
+        if asked.get("backend") != os.environ[BACKEND]:
             return
-        name = str(values.get("subsystem"))
+        name = str(asked.get("subsystem"))
         number = applied[name] = applied.get(name, 0) + 1
         if name == searched and number - 1 == last:
-            session.write("compile", what="bisected", applied=dict(applied), last=_told(values.get("debug_info")))
+            session.write("compile", what="bisected", applied=dict(applied), last=_told(asked.get("debug_info")))
         elif not number & (number - 1):  # powers of two: a process that is killed has told the size
             session.write("compile", what="bisected", applied=dict(applied))
 
-    arguments = patching.arguments_of(module.CompilerBisector.disable_subsystem.__func__)
-    patching.around(session, NAME, module.CompilerBisector, "disable_subsystem", after=asked)
+    look = session.guarded(NAME, look)
+
+    @functools.wraps(original)
+    def disable_subsystem(*args: Any, **kwargs: Any) -> Any:
+        """Called while torch compiles, where `patching.around` looks at nothing."""
+        look(args, kwargs)
+        return original(*args, **kwargs)
+
+    put = classmethod(disable_subsystem)
+    bisector.disable_subsystem = put
+    session.undo.append(lambda: patching.take_away(bisector, "disable_subsystem", put, method))
     session.at_end(lambda: session.write("compile", what="bisected", applied=applied) if applied else None)
 
 
