@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trueup.procedures.bisection.signatures import ended
-from trueup.procedures.probes import Interrupted
 from trueup.procedures.reproduction.candidate import NAME, OFF, Candidate
 from trueup.procedures.reproduction.judging import judged, judged_plainly
 from trueup.runs.injection import RUN_ID
@@ -47,23 +46,12 @@ class Runs:
         self._say = say
 
     def observed(self, candidate: Candidate) -> tuple[Outcome, str]:
-        """The outcome under `trueup run`. Raises Interrupted when somebody ended the run."""
-        return self._ended_by_itself(self._observed, candidate)
+        """The outcome under `trueup run`. Raises KeyboardInterrupt when somebody ended the run."""
+        return _to_its_end(self._observed, candidate)
 
     def plain(self, candidate: Candidate) -> tuple[Outcome, str]:
-        """The outcome without trueup. Raises Interrupted when somebody ended the run."""
-        return self._ended_by_itself(self._plain, candidate)
-
-    @staticmethod
-    def _ended_by_itself(run: Callable[[Candidate], tuple[Outcome, str]], candidate: Candidate) -> tuple[Outcome, str]:
-        with Ending() as ending:
-            try:
-                result = run(candidate)
-            except KeyboardInterrupt as error:
-                raise Interrupted from error
-        if ending.asked:
-            raise Interrupted
-        return result
+        """The outcome without trueup. Raises KeyboardInterrupt when somebody ended the run."""
+        return _to_its_end(self._plain, candidate)
 
     def _observed(self, candidate: Candidate) -> tuple[Outcome, str]:
         with tempfile.TemporaryDirectory(prefix="trueup-repro-", dir=self._folder, ignore_cleanup_errors=True) as name:
@@ -144,6 +132,15 @@ class Runs:
         arguments = candidate.launch[candidate.launch.index(NAME) + 1 :]
         switches = " ".join([*arguments, *(f"{layer} off" for layer in candidate.forced)])
         self._say(f"{NAME} {switches} ({len(candidate.script.splitlines())} lines): {outcome}, {why}")
+
+
+def _to_its_end(run: Callable[[Candidate], tuple[Outcome, str]], candidate: Candidate) -> tuple[Outcome, str]:
+    """The outcome, unless a signal came, which reaches the command and not us while one runs."""
+    with Ending() as ending:
+        result = run(candidate)
+    if ending.asked:
+        raise KeyboardInterrupt
+    return result
 
 
 def seconds_of(record: Record, least: float = 120.0) -> float:

@@ -25,12 +25,14 @@ WRITERS: dict[str, Writer] = {
 }
 """Way of a step → its statements. A way that is not here is in the model or in the loop."""
 SWITCH = "off = sys.argv[2:]  # --without LAYER ..."
+ALONE = "store=dist.HashStore(), rank=0, world_size=1"
+"""A process group of one rank needs no launcher."""
 GROUP = ("torchrun", "--nproc-per-node")
 
 
 def candidate(recipe: Recipe, title: str) -> Candidate:
     """The script, and its command. `title` says what the fault is."""
-    launch = (*GROUP, str(recipe.ranks), NAME) if is_distributed(recipe) else ("python", NAME)
+    launch = (*GROUP, str(recipe.ranks), NAME) if recipe.ranks > 1 else ("python", NAME)
     found = Candidate(script="", launch=launch)
     text = script(recipe, documented(title, found, recipe.off))
     return msgspec.structs.replace(found, script=text)
@@ -57,7 +59,7 @@ def script(recipe: Recipe, docstring: str) -> str:
         lines += ["", "", *definitions.lines, "", ""]
     if is_distributed(recipe):
         imports.append("import torch.distributed as dist")
-        lines += ["dist.init_process_group()"]
+        lines.append(f"dist.init_process_group({'' if recipe.ranks > 1 else ALONE})")
         lines += ["torch.cuda.set_device(dist.get_rank())"] if recipe.device == "cuda" else []
     if recipe.sign in signs.COMPARED:
         space = [] if lines[-1] == "" else ["", ""]

@@ -30,7 +30,13 @@ LAYERS: dict[str, Hints] = {
         wraps=frozenset({"compile"}),
         changes=frozenset({"compile"}),
         contexts=frozenset({"_enable"}),
-        keywords={"torch_compile": "False", "compile": "False", "use_compile": "False"},
+        keywords={
+            "torch_compile": "False",
+            "torch_compile_backend": "None",
+            "torch_compile_mode": "None",
+            "compile": "False",
+            "use_compile": "False",
+        },
     ),
     "sharding": Hints(
         wraps=frozenset({"FSDP", "FullyShardedDataParallel", "DDP", "DistributedDataParallel", "replicate"}),
