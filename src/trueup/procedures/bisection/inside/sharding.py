@@ -35,10 +35,11 @@ def narrow(trials: Trials, base: Attempt, record: Record) -> Iterator[Narrowed]:
 
 
 def is_fsdp(record: Record) -> bool:
-    """Whether FSDP, of either kind, is applied in the job."""
-    strategy = record.actual.sharding.strategy or ""
-    events = [each.event for each in record.order if each.layer == "sharding"]
-    return any(strategy.startswith(name) or name in events for name in SHARDED)
+    """Whether FSDP, of either kind, is applied in the job, or was to be when it failed."""
+    asked = str((record.requested.get("sharding") or {}).get("strategy") or "")
+    names = [asked, record.actual.sharding.strategy or ""]
+    names += [each.event for each in record.order if each.layer == "sharding"]
+    return any(name.startswith(SHARDED) for name in names)
 
 
 def _answer(told: dict[str, Outcome]) -> str | None:
