@@ -41,13 +41,15 @@ sys.exit(int(name))
 
 
 def main(scenario: str, folder: Path) -> dict[str, object]:
-    waits = scenario in ("worker", "machine", "keeper", "interrupt")
+    waits = scenario in ("worker", "machine", "keeper", "interrupt", "terminal")
     script = JOB.format(folder=str(folder), waits=waits)
     attempts = [Attempt(variant=Variant(name=f"n{number}", environment={"N": str(number)})) for number in (0, 3)]
     os.environ["OMP_NUM_THREADS"] = "as in the shell"
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    node = cluster.add_node(num_cpus=1)
-    executor = executor_for("ray", resources="GPU=3" if scenario == "too much" else "", address=cluster.address)
+    own = scenario == "terminal"
+    cluster = Cluster(initialize_head=not own, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    node = None if own else cluster.add_node(num_cpus=1)
+    resources = "GPU=3" if scenario == "too much" else ""
+    executor = executor_for("ray", 2 if own else None, resources, "local" if own else cluster.address)
     assert isinstance(executor, RayExecutor)
     executor.shared_disk = scenario != "shipped"
     acts: dict[str, Callable[[], object]] = {
@@ -55,6 +57,7 @@ def main(scenario: str, folder: Path) -> dict[str, object]:
         "keeper": lambda: keeper_of(started(folder, "3-1")).kill(),
         "machine": lambda: cluster.remove_node(node, allow_graceful=False),
         "interrupt": lambda: os.kill(os.getpid(), signal.SIGINT),
+        "terminal": lambda: os.killpg(os.getpgrp(), signal.SIGINT),
     }
     told: dict[str, object] = {}
     with Probes(
@@ -73,13 +76,15 @@ def main(scenario: str, folder: Path) -> dict[str, object]:
         except Interrupted:
             told["interrupted"] = True
         told["left"] = [pid for pid in processes(folder) if is_running(pid)]
-        told["trees"] = [str(tree) for tree in probes.folder.glob("probe-*/tree")]
+    told["trees"] = [str(tree) for tree in probes.folder.glob("probe-*/tree")]
     told["executor"] = executor.notes
     told["left after all"] = [pid for pid in processes(folder) if is_running(pid)]
     told["places"] = [path.read_text().split(" ", 2)[2] for path in sorted(folder.glob("[0-9]-*"))]
+    told["children"] = len(psutil.Process().children(recursive=True)) if own else 0
     told["ports"] = len({path.read_text() for path in folder.glob("port-*")})
     told["threads"] = [path.read_text() for path in folder.glob("threads-*")]
-    cluster.shutdown()
+    if not own:
+        cluster.shutdown()
     return told
 
 

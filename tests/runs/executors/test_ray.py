@@ -67,6 +67,7 @@ def drive(tmp_path: Path, ray_folder: Path | None) -> Callable[[str], dict[str, 
             text=True,
             timeout=280,
             check=False,
+            start_new_session=True,
         )
         assert done.returncode == 0, done.stderr
         told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -116,9 +117,12 @@ def test_a_lost_run_is_made_again(drive: Callable[[str], dict[str, Any]], scenar
 
 @slow
 @network
-def test_an_interrupt_leaves_no_process_on_the_workers(drive: Callable[[str], dict[str, Any]]) -> None:
-    told = drive("interrupt")
+@pytest.mark.parametrize("scenario", ["interrupt", "terminal"])
+def test_an_interrupt_leaves_no_process_on_the_workers(drive: Callable[[str], dict[str, Any]], scenario: str) -> None:
+    """One that reaches trueup alone, and one from a terminal, whose whole foreground group gets it."""
+    told = drive(scenario)
     assert told["interrupted"] is True
+    assert told["children"] == 0
     assert len(told["places"]) == 2
 
 

@@ -218,8 +218,6 @@ class _Batch:
             answer = self._ray.get(reference)
         except errors.RayTaskError as error:
             raise ExecutorError(f"{run.task.name}: a worker of the Ray cluster failed: {error}") from error
-        except errors.TaskCancelledError as error:
-            raise KeyboardInterrupt from error
         except errors.RayError as error:  # its worker, its machine, or its answer is lost
             self._lost(run, f"its worker was lost ({type(error).__name__})")
             return
@@ -228,6 +226,8 @@ class _Batch:
             self._waiting.appendleft((run.index, run.tried))
         elif answer["told"] is None:
             self._lost(run, "the process that makes it was killed")
+        elif answer["told"].get("interrupted"):  # not by us: perhaps the machine is shut down
+            self._lost(run, "it was asked to end on its machine")
         else:
             if "files" in answer:
                 unpack(answer["files"], Path(run.task.out))
