@@ -1,6 +1,7 @@
 """Whether a Hugging Face model checkpoints its blocks already when PEFT takes it, which then prepares it for that.
 
-PEFT makes the embeddings of such a model require gradients, for checkpoints of the reentrant kind.
+PEFT makes the embeddings of such a model require gradients, for checkpoints of the reentrant kind. Newer transformers
+do so themselves, whichever comes first: a second time would only leave a hook that the program cannot take off.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from trueup_instrument.appliers.switch import Switch
 
 PREPARE = "_prepare_model_for_gradient_checkpointing"
+PREPARED = "transformers prepares the model itself when its checkpoints are switched on, whichever comes first"
 ENABLE = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
 
 
@@ -35,9 +37,14 @@ def attach(switch: Switch) -> None:
 def _unprepared(switch: Switch, module: ModuleType) -> None:
     """The model is taken as if it did not checkpoint yet."""
 
+    is_prepared = switch.guarded(_is_prepared)
+
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def prepare(self: Any, model: Any) -> Any:
             if not getattr(model, "is_gradient_checkpointing", False):
+                return original(self, model)
+            if is_prepared(model):
+                switch.cannot(PREPARED, modules.class_name(model))
                 return original(self, model)
             switch.changed("not prepared for checkpoints when the adapter came", modules.class_name(model))
             return model
@@ -94,5 +101,13 @@ class Prepared:
         for wrapper in list(self._early):
             if wrapper.get_base_model() is model:
                 self._early.discard(wrapper)
+                if _is_prepared(model):
+                    self._switch.cannot(PREPARED, modules.class_name(model))
+                    return
                 getattr(wrapper, PREPARE)(model)
                 self._switch.changed("prepared for checkpoints as if the adapter came later", modules.class_name(model))
+
+
+def _is_prepared(model: Any) -> bool:
+    """Whether the output of the embeddings is made to require gradients already."""
+    return bool(getattr(model, "_require_grads_hooks", None))
