@@ -13,6 +13,8 @@ from trueup.schema.bisection import Attempt, Kind, Narrowed
 from trueup.schema.record import Record
 
 Narrow = Callable[[Trials, Attempt, Record], Iterator[Narrowed]]
+ALIKE: tuple[Kind, ...] = ("exception", "exit", "hang", "memory", "not finite", "finding", "coverage")
+"""Kinds of faults that are the same whatever is trained: no comparison with a control."""
 STEADY: tuple[Kind, ...] = ("not finite", "loss", "exception", "memory", "finding")
 """Kinds of faults that are asked of single blocks: those that cost no more time than a run."""
 NUMBERS: tuple[Kind, ...] = ("not finite", "loss", "exception")
@@ -32,7 +34,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 QUESTIONS = (
-    Question(ranks.narrow, ranks.MOST),
+    Question(ranks.narrow, ranks.MOST, kinds=ALIKE),
     Question(sharding.narrow, sharding.MOST, "sharding"),
     Question(attention.narrow, len(attention.ON_GPU) + 2, "attention"),
     Question(compiling.narrow, 40, "compile"),

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 NO_CODE = ("ModuleList", "ModuleDict", "ParameterList", "ParameterDict", "Sequential", "Identity")
 """Modules that compute nothing themselves."""
+MARK, NAME = "_trueup_precision", "_trueup_name"
+WIDE, OWN = "float32", "own"
 MIXED = ("matmul", "bmm", "baddbmm", "addmm")
 """Functions of torch that refuse inputs of several dtypes, which come of modules that give more than others do."""
 
@@ -39,20 +41,22 @@ def attach(switch: Switch) -> None:
 
 
 class _ByModule:
+    """Marks modules, and has the `forward` of their classes do what a mark says: copies of a module have it too."""
+
     def __init__(self, switch: Switch) -> None:
         self._switch = switch
         self._wide = frozenset(switch.parts or ())
         self._roots: list[weakref.ref[Any]] = []
         self._names: list[str] = []
+        self._kinds: weakref.WeakSet[type] = weakref.WeakSet()
         self._autocast: dict[str, Any] = {}
         """Device type → dtype that the job asks autocast for."""
 
     def prepare(self, model: Any, wrapper: str | None) -> None:
         """Have the modules of a model run in the precision of each, once."""
         for given in model if isinstance(model, (list, tuple)) else [model]:
-            if "_trueup_precision" in given.__dict__:
-                continue
-            self._prepare(root_of(given), wrapper is not None and wrapper != "DistributedDataParallel")
+            if MARK not in given.__dict__:
+                self._prepare(root_of(given), wrapper is not None and wrapper != "DistributedDataParallel")
 
     def _prepare(self, root: Any, is_to_be_sharded: bool) -> None:
         known = [reference() for reference in self._roots]
@@ -60,17 +64,18 @@ class _ByModule:
             self._roots.append(weakref.ref(root))
         prefix = f"{modules.class_name(root)}:" if known and root is not known[0] else ""
         for name, module in root.named_modules():
-            if "_trueup_precision" in module.__dict__:
+            if MARK in module.__dict__:
                 continue
-            module.__dict__["_trueup_precision"] = True
             name = prefix + (plain_name(name) or ITSELF)
+            module.__dict__[MARK] = None
             if type(module).__name__ in NO_CODE or modules.bare(module) is not module:
                 continue
             self._names.append(name)
-            is_wide = name in self._wide
-            if is_wide and not is_to_be_sharded:  # units want parameters of one dtype
+            module.__dict__[MARK] = WIDE if name in self._wide else OWN
+            module.__dict__[NAME] = name
+            if name in self._wide and not is_to_be_sharded:  # units want parameters of one dtype
                 self._store_wide(module, name)
-            module.forward = self._in_float32(module, name) if is_wide else self._as_it_was(module)
+            self._change(type(module))
         self._switch.has_parts(self._names)
 
     def _store_wide(self, module: Any, name: str) -> None:
@@ -79,42 +84,41 @@ class _ByModule:
             module._apply(lambda tensor: tensor.float() if is_low(tensor.dtype) else tensor, recurse=False)
             self._switch.changed("parameters held in float32", name)
 
-    def _in_float32(self, module: Any, name: str) -> Callable[..., Any]:
-        torch, original = sys.modules["torch"], module.forward
-        own, autocast = weakref.ref(module), self._autocast
-        tell = self._switch.guarded(lambda: self._switch.changed("computes in float32", name))
+    def _change(self, kind: type) -> None:
+        """The class whose `forward` is called, once."""
+        owner = next(base for base in kind.__mro__ if "forward" in vars(base))
+        if owner not in self._kinds and owner is not sys.modules["torch"].nn.Module:
+            self._kinds.add(owner)
+            replace(owner, "forward", self._by_mark)
 
-        def forward(*args: Any, **kwargs: Any) -> Any:
-            device = _device(torch, own(), args, kwargs)
+    def _by_mark(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        torch, autocast = sys.modules["torch"], self._autocast
+        tell = self._switch.guarded(lambda module: self._switch.changed("computes in float32", module.__dict__[NAME]))
+
+        def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+            mark = self.__dict__.get(MARK)
+            if mark is None:
+                return original(self, *args, **kwargs)
+            device = _device(torch, self, args, kwargs)
             was_on = torch.is_autocast_enabled(device)
+            if mark == OWN:
+                if device in autocast and not was_on:
+                    with torch.autocast(device, dtype=autocast[device]):
+                        return original(self, *args, **kwargs)
+                if not was_on:
+                    args, kwargs = _narrowed(torch, self, args, kwargs)
+                return original(self, *args, **kwargs)
             if was_on:
                 autocast[device] = torch.get_autocast_dtype(device)
             args, kwargs, changed = _widened(torch, args, kwargs)
-            narrow = _narrow_parameters(torch, own())
+            narrow = _narrow_parameters(torch, self)
             if (was_on or changed or narrow) and not torch.compiler.is_compiling():
-                tell()
+                tell(self)
             with torch.autocast(device, enabled=False):
                 if not narrow:
-                    return original(*args, **kwargs)
-                return _with_wide(own(), narrow, original, args, kwargs)
+                    return original(self, *args, **kwargs)
+                return _with_wide(self, narrow, original, args, kwargs)
 
-        functools.update_wrapper(forward, original, updated=())
-        return forward
-
-    def _as_it_was(self, module: Any) -> Callable[..., Any]:
-        torch, original = sys.modules["torch"], module.forward
-        own, autocast = weakref.ref(module), self._autocast
-
-        def forward(*args: Any, **kwargs: Any) -> Any:
-            device = _device(torch, own(), args, kwargs)
-            if device in autocast and not torch.is_autocast_enabled(device):
-                with torch.autocast(device, dtype=autocast[device]):
-                    return original(*args, **kwargs)
-            if not torch.is_autocast_enabled(device):
-                args, kwargs = _narrowed(torch, own(), args, kwargs)
-            return original(*args, **kwargs)
-
-        functools.update_wrapper(forward, original, updated=())
         return forward
 
 
@@ -161,12 +165,12 @@ def _narrow_parameters(torch: Any, module: Any) -> dict[str, Any]:
 
 
 def _with_wide(module: Any, narrow: dict[str, Any], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """`function` called while float32 copies, through which gradients go, stand in the place of these parameters."""
+    """`function` of the module, with float32 copies, through which gradients go, in the place of these parameters."""
     spaces = {name: module._parameters if name in module._parameters else module.__dict__ for name in narrow}
     try:
         for name, space in spaces.items():
             space[name] = narrow[name].float()
-        return function(*args, **kwargs)
+        return function(module, *args, **kwargs)
     finally:
         for name, space in spaces.items():
             space[name] = narrow[name]
