@@ -25,6 +25,8 @@ DOES = {
     "aot_eager_decomp_partition": "Inductor's decompositions, and the partitioner of forward and backward",
     "inductor": "Inductor's passes, lowerings and generated code",
 }
+MOST = 40
+"""Runs that the questions may cost."""
 WITHOUT_STAGES = ("coverage", "slow")
 """Kinds of faults that a lower backend shows or hides by what it is, and not by what it computes."""
 
@@ -45,7 +47,7 @@ def narrow(trials: Trials, base: Attempt, record: Record) -> Iterator[Narrowed]:
     low, high = first(-1, len(below), probe)
     name = (*below, backend)[high]
     stage = Stage(name=name, fails=attempts[high], below=below[low] if low >= 0 else None)
-    told = _evidence(trials, stage, below[low + 1 : high])
+    told = _evidence(stage, below[low + 1 : high])
     yield Narrowed(layer="compile", what="backend", answer=name, evidence=told)
     if kind == "finding" or high - low > 1:
         return
@@ -67,10 +69,9 @@ def own_backend(record: Record) -> str:
     return max(asked, key=lambda each: RUNGS.index(each) if each in RUNGS else len(RUNGS))
 
 
-def _evidence(trials: Trials, stage: Stage, odd: tuple[str, ...]) -> str:
-    trial = trials.trial(stage.fails)
-    why = f" ({trial.why})" if trial is not None else ""
-    passes = f"compile={stage.below}" if stage.below else "compile off"
-    does = f": {DOES[stage.name]}" if stage.name in DOES else ""
-    told = f"fails with {stage.name}{why}, passes with {passes}{does}"
-    return told + (f"; it ends otherwise with {', '.join(odd)}" if odd else "")
+def _evidence(stage: Stage, odd: tuple[str, ...]) -> str:
+    passes = f"compile={stage.below}" if stage.below else "compile=off"
+    does = f"; between them: {DOES[stage.name]}" if stage.name in DOES else ""
+    return f"fails with {stage.name}, passes with {passes}{does}" + (
+        f"; it ends otherwise with {', '.join(odd)}" if odd else ""
+    )
