@@ -12,6 +12,7 @@ from trueup.procedures.reproduction.candidate import Candidate, Sources
 from trueup.procedures.reproduction.reduction.constants import with_arguments, with_files
 from trueup.procedures.reproduction.reduction.deleting import fewest_statements
 from trueup.procedures.reproduction.reduction.flattening import flattened
+from trueup.procedures.reproduction.reduction.launching import standalone
 from trueup.procedures.reproduction.reduction.merging import merged
 from trueup.procedures.reproduction.reduction.noise import without_noise
 from trueup.procedures.reproduction.reduction.sizes import small
@@ -315,3 +316,38 @@ def test_a_layer_that_the_script_cannot_leave_out_is_forced_off() -> None:
     found, why = reproduce(bisection(job(WHOLE), "compile"), sources, checks)
     assert found is not None, why
     assert found.without == {"compile": "trueup run --set compile=off -- python repro.py"}
+
+
+# -- launchers ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_configuration_file_of_accelerate_becomes_options() -> None:
+    text = "distributed_type: FSDP\nuse_cpu: true\nnum_processes: 2\n"
+    text += "fsdp_config:\n  fsdp_version: 2\n  fsdp_offload: false\n"
+    words = ("accelerate", "launch", "--config_file", "a.yaml", "--quiet")
+    assert standalone(words, {"a.yaml": text}) == (
+        *("accelerate", "launch", "--use_fsdp", "--cpu", "--num_processes", "2"),
+        *("--fsdp_version", "2", "--fsdp_offload", "false", "--quiet"),
+    )
+    assert standalone(("accelerate", "launch", "--config_file=a.yaml"), {"a.yaml": "num_processes: 2\n"})[2:] == (
+        *("--num_processes", "2"),
+    )
+
+
+def test_a_launcher_without_a_file_stays() -> None:
+    assert standalone(("torchrun", "--standalone"), {}) == ("torchrun", "--standalone")
+    assert standalone(("accelerate", "launch", "--config_file", "b.yaml"), {})[-1] == "b.yaml"
+
+
+def test_a_module_is_launched_as_a_file() -> None:
+    text = "import torch\n\nneeded = torch.compile(1)\n"
+    sources = Sources(command=("python", "-m", "own.train"), script="own/train.py", files={"own/train.py": text})
+    found, why = reproduce(bisection(job(WHOLE), "compile"), sources, Judged(lambda each: "needed" in each.script))
+    assert found is not None, why
+    assert found.launch == "python repro.py"
+
+
+def test_a_dtype_that_is_no_precision_gets_no_switch() -> None:
+    text = with_switches("import torch\n\nx = dict(dtype=torch.long)\n", ("precision",))
+    assert "off" not in text
+    assert "torch.float32 if" in with_switches("import torch\n\nx = dict(dtype=torch.bfloat16)\n", ("precision",))

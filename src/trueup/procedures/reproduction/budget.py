@@ -30,12 +30,18 @@ class Budget:
 
 
 class Checked:
-    """`Checks` within a budget; outcomes are kept, also those of `before`."""
+    """`Checks` within a budget; outcomes are kept."""
 
-    def __init__(self, checks: Checks, budget: Budget, before: Checked | None = None) -> None:
+    def __init__(self, checks: Checks, budget: Budget) -> None:
         self.budget = budget
         self._checks = checks
-        self._known: dict[tuple[bool, Candidate], tuple[Outcome, str]] = before._known if before else {}
+        self._known: dict[tuple[bool, Candidate], tuple[Outcome, str]] = {}
+
+    def within(self, budget: Budget) -> Checked:
+        """The same, with the same memory, within another budget."""
+        other = Checked(self._checks, budget)
+        other._known = self._known
+        return other
 
     def observed(self, candidate: Candidate) -> tuple[Outcome, str]:
         """Raises OutOfBudget."""

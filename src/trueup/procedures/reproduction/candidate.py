@@ -25,6 +25,10 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     launch: tuple[str, ...]
     alone: bool = True
     """Whether it runs in an empty folder, and not in a copy of the job's."""
+    tests: bool = False
+    """Whether it ends by an assertion of its own where the fault raises nothing."""
+    shows: bool = True
+    """Whether the fault shows without trueup."""
     outside: tuple[str, ...] = ()
     """Layers that the script cannot leave out: trueup forces them off."""
     forced: tuple[str, ...] = ()
@@ -36,10 +40,11 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.structs.replace(self, forced=(layer,))
         return msgspec.structs.replace(self, launch=(*self.launch, WITHOUT, layer))
 
-    def command(self, shows: bool) -> tuple[str, ...]:
-        """To be typed; under trueup where only that `shows` the fault."""
+    @property
+    def command(self) -> tuple[str, ...]:
+        """To be typed; under trueup where only that shows the fault, or leaves a layer out."""
         settings = [word for layer in self.forced for word in ("--set", f"{layer}={OFF.get(layer, 'off')}")]
-        observed = ("trueup", "run", *settings, "--") if settings or not shows else ()
+        observed = ("trueup", "run", *settings, "--") if settings or not self.shows else ()
         return (*observed, *self.launch)
 
 

@@ -12,6 +12,8 @@ RAISED = frozenset({"exception", "exit", "memory", "hang"})
 """Kinds of faults that end a job, or keep it from ending."""
 ASSERTED = frozenset({"not finite", "loss", "slow"})
 """Kinds that a script tests by itself: a record of it has nothing to compare with, or ends before the step."""
+COMPARED = frozenset({"loss", "slow"})
+"""Those of them that nothing else tells."""
 ASSERTION = "AssertionError"
 STALE = 124
 """Exit code of a run whose time was over."""
@@ -24,8 +26,10 @@ def judged(signature: Signature, record: Record, tests: bool) -> tuple[Outcome, 
     asserted = _asserted(record)
     if record.exit.code and not asserted:
         return "unresolved", ended(record)
-    if signature.kind in ASSERTED:
+    if signature.kind in ASSERTED and tests:
         return ("fails", ended(record)) if asserted else ("passes", "ended well")
+    if signature.kind in COMPARED:
+        return "unresolved", "there is nothing to compare with"
     outcome, why = Oracle(signature).outcome(msgspec.structs.replace(record, exit=Exit(code=0)))
     if asserted and outcome != "fails":
         return "unresolved", f"{ended(record)}, and {why}"
@@ -58,7 +62,7 @@ def judged_plainly(signature: Signature, code: int, output: str, tests: bool) ->
 
 
 def _shows(signature: Signature, tests: bool) -> bool:
-    return tests or signature.kind in RAISED or signature.kind in ASSERTED
+    return tests or signature.kind in RAISED
 
 
 def _told(signature: Signature, output: str) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from trueup.procedures.reproduction.budget import Budget, Checked
 from trueup.procedures.reproduction.candidate import LINES, Candidate, Checks, OutOfBudget, Sources
-from trueup.procedures.reproduction.judging import ASSERTED, RAISED
 from trueup.procedures.reproduction.reduction.reducing import reduced
 from trueup.procedures.reproduction.synthesis import synthesised
 from trueup.procedures.reproduction.titles import title_of
@@ -35,7 +34,7 @@ def reproduce(
     whole = Budget(budget)
     reasons: list[str] = []
     ways: tuple[tuple[Callable[[Checked, str], tuple[list[Candidate], str]], float], ...] = (
-        (lambda checked, title: synthesised(bisection, checked, title), SYNTHESIS),
+        (lambda checked, title: synthesised(bisection, checked, title, whole), SYNTHESIS),
         (lambda checked, title: reduced(bisection, sources, checked, title), 1.0),
     )
     for way, share in ways:
@@ -47,7 +46,7 @@ def reproduce(
             continue
         reasons += [why] if why else []
         for candidate in dict.fromkeys(found):
-            proof, why = _proved(candidate, bisection, Checked(checks, Budget(math.inf), checked))
+            proof, why = _proved(candidate, bisection, checked.within(Budget(math.inf)))
             if proof is not None:
                 return proof, ""
             reasons.append(why)
@@ -60,8 +59,9 @@ def _proved(found: Candidate, bisection: Bisection, checks: Checked) -> tuple[Re
     lines = len(found.script.splitlines())
     if lines >= LINES:
         return None, f"the smallest script has {lines} lines"
-    shows = bisection.signature.kind in RAISED or bisection.signature.kind in ASSERTED or "assert " in found.script
-    ways = [checks.observed, checks.plain] if shows else [checks.observed]
+    if not found.alone:
+        return None, "the script needs other files of the job's folder"
+    ways = [checks.observed, checks.plain] if found.shows else [checks.observed]
     for run in ways:
         outcome, why = run(found)
         if outcome != "fails":
@@ -73,7 +73,7 @@ def _proved(found: Candidate, bisection: Bisection, checks: Checked) -> tuple[Re
                 return None, f"the script is not well without {layer}: {why}"
     return Reproduction(
         script=found.script,
-        launch=" ".join(found.command(shows)),
-        without={layer: " ".join(found.without(layer).command(shows)) for layer in bisection.minimal},
+        launch=" ".join(found.command),
+        without={layer: " ".join(found.without(layer).command) for layer in bisection.minimal},
         issue="",
     ), ""

@@ -70,7 +70,7 @@ class Runs:
                 )
             except CommandError as error:
                 return "unresolved", str(error)
-            outcome, why = judged(self._signature, record, "assert " in candidate.script)
+            outcome, why = judged(self._signature, record, candidate.tests)
             self._tell(candidate, outcome, why if outcome == "fails" else f"{why} ({ended(record)})")
             return outcome, why
 
@@ -99,7 +99,7 @@ class Runs:
             except CommandError as error:
                 return "unresolved", str(error)
             output = "".join(path.read_text(errors="replace") for path in sorted(captures.glob("*.txt")))
-            outcome, why = judged_plainly(self._signature, ended.code, output, "assert " in candidate.script)
+            outcome, why = judged_plainly(self._signature, ended.code, output, candidate.tests)
             self._tell(candidate, outcome, f"without trueup: {why}")
             return outcome, why
 

@@ -56,10 +56,15 @@ def lean(recipe: Recipe) -> Recipe:
     return recipe
 
 
-def of(recipe: Recipe, raises: bool) -> list[Simplification]:
-    """Those that change it. A fault that does not raise keeps the size in which trueup sees it."""
-    every = [change for change in (*RISKY, *SETTINGS, *EXTRAS) if change(recipe) != recipe]
-    return [change for change in every if _fits(recipe, change(recipe), raises)]
+def of(recipe: Recipe, raises: bool) -> list[list[Simplification]]:
+    """Those that change it, in groups: what it still does without all of a group is asked first.
+
+    A fault that does not raise keeps the size in which trueup sees it.
+    """
+    return [
+        [change for change in group if change(recipe) != recipe and _fits(recipe, change(recipe), raises)]
+        for group in ((*RISKY, *SETTINGS), EXTRAS)
+    ]
 
 
 def _fits(before: Recipe, after: Recipe, raises: bool) -> bool:

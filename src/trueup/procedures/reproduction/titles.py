@@ -21,11 +21,11 @@ def title_of(bisection: Bisection) -> str:
 
 def documented(title: str, fails: Candidate, layers: Sequence[str]) -> str:
     """A docstring with the command that fails, and those that pass."""
-    commands = [" ".join(fails.without(layer).command(True)) for layer in layers]
-    own = " ".join((*fails.launch, WITHOUT))
+    commands = [" ".join(fails.without(layer).command) for layer in layers]
+    own = " ".join((*fails.command, WITHOUT))
     if all(command.startswith(own) for command in commands):
         others = [command.removeprefix(own.removesuffix(WITHOUT)) for command in commands[1:]]
         commands = [", or ".join([commands[0], *others])]
     return "\n".join(
-        [f'"""{title}', f"fails:  {' '.join(fails.launch)}", *(f"passes: {command}" for command in commands), '"""']
+        [f'"""{title}', f"fails:  {' '.join(fails.command)}", *(f"passes: {command}" for command in commands), '"""']
     )

@@ -30,10 +30,11 @@ ALONE = "store=dist.HashStore(), rank=0, world_size=1"
 GROUP = ("torchrun", "--nproc-per-node")
 
 
-def candidate(recipe: Recipe, title: str) -> Candidate:
-    """The script, and its command. `title` says what the fault is."""
+def candidate(recipe: Recipe, title: str, raises: bool = True) -> Candidate:
+    """The script, and its command. `title` says what the fault is, `raises` whether it shows by itself."""
     launch = (*GROUP, str(recipe.ranks), NAME) if recipe.ranks > 1 else ("python", NAME)
-    found = Candidate(script="", launch=launch)
+    tests = recipe.sign is not None
+    found = Candidate(script="", launch=launch, tests=tests, shows=raises or tests)
     text = script(recipe, documented(title, found, recipe.off))
     return msgspec.structs.replace(found, script=text)
 

@@ -8,9 +8,11 @@ import msgspec
 
 from trueup.procedures.reproduction.budget import Checked
 from trueup.procedures.reproduction.candidate import NAME, Candidate, OutOfBudget, Sources
+from trueup.procedures.reproduction.judging import RAISED
 from trueup.procedures.reproduction.reduction.constants import with_arguments, with_files
 from trueup.procedures.reproduction.reduction.deleting import fewest_statements
 from trueup.procedures.reproduction.reduction.flattening import flattened
+from trueup.procedures.reproduction.reduction.launching import standalone
 from trueup.procedures.reproduction.reduction.merging import merged
 from trueup.procedures.reproduction.reduction.noise import without_noise
 from trueup.procedures.reproduction.reduction.sizes import small
@@ -28,7 +30,10 @@ def reduced(bisection: Bisection, sources: Sources, checks: Checked, title: str)
     """Scripts that fail, the smallest first; else the reason why none was found. Raises OutOfBudget before one is."""
     if sources.script is None or parsed(sources.files.get(sources.script, "(")) is None:
         return [], "the command starts no Python script of this folder"
-    start = next((each for each in _beginnings(sources, title, bisection.minimal) if checks.fails(each)), None)
+    assert bisection.signature is not None
+    shows = bisection.signature.kind in RAISED
+    beginnings = _beginnings(sources, title, bisection.minimal, shows)
+    start = next((each for each in beginnings if checks.fails(each)), None)
     if start is None:
         return [], "the job's script does not fail in the same way by itself"
     found = [start]
@@ -68,35 +73,49 @@ def reduced(bisection: Bisection, sources: Sources, checks: Checked, title: str)
             return fails
 
         fewest_statements(body_of(current.script), does)
+        alone = msgspec.structs.replace(found[-1], alone=True)
+        if alone != found[-1] and checks.fails(alone):
+            found.append(alone)
     except OutOfBudget:
         pass
     return [*found[: -KEPT - 1 : -1], start], ""
 
 
-def _beginnings(sources: Sources, title: str, minimal: tuple[str, ...]) -> Iterator[Candidate]:
+def _beginnings(sources: Sources, title: str, minimal: tuple[str, ...], shows: bool) -> Iterator[Candidate]:
     """Ways to begin, the furthest from the job's own script first."""
     assert sources.script is not None
     own = sources.files[sources.script]
     one = merged(sources.script, sources.files)
-    place = next((i for i, word in enumerate(sources.command) if _is(word, sources.script)), None)
+    place = _place(sources.command, sources.script)
     if place is None:
         return
-    words = sources.command[place + 1 :]
-    before = sources.command[:place]
+    begin, words = place
+
+    def written(text: str, launch: tuple[str, ...], alone: bool) -> Candidate:
+        empty = Candidate(script="", launch=launch, alone=alone, outside=minimal, shows=shows)
+        return _with_body(empty, text, title, minimal)
+
+    before = standalone(sources.command[:begin], sources.files)
     plain = with_arguments(one, words) if one is not None else None
     if plain is not None:
         text = flattened(with_files(plain, sources.files))
         launch = (*_launcher(before), NAME)
-        yield _candidate(without_noise(text), launch, True, title, minimal)
-        yield _candidate(text, launch, True, title, minimal)
-        yield _candidate(text, launch, False, title, minimal)
+        yield written(without_noise(text), launch, True)
+        yield written(text, launch, True)
+        yield written(text, launch, False)
     if one is not None:
-        yield _candidate(one, (*_launcher(before), NAME, *words), False, title, minimal)
-    yield _candidate(own, (*_launcher(before), NAME, *words), False, title, minimal)
+        yield written(one, (*_launcher(before), NAME, *words), False)
+    yield written(own, (*_launcher(before), NAME, *words), False)
 
 
-def _is(word: str, path: str) -> bool:
-    return word.removeprefix("./") == path or word.endswith(f"/{path}")
+def _place(command: Sequence[str], script: str) -> tuple[int, tuple[str, ...]] | None:
+    """(how many words stand before the script, those after it)."""
+    for index, word in enumerate(command):
+        if word.removeprefix("./") == script or word.endswith(f"/{script}"):
+            return index, tuple(command[index + 1 :])
+        if index and command[index - 1] == "-m" and f"{word.replace('.', '/')}.py" == script:
+            return index - 1, tuple(command[index + 1 :])
+    return None
 
 
 def _launcher(words: Sequence[str]) -> tuple[str, ...]:
@@ -109,11 +128,6 @@ def _subsets(layers: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     yield layers
     if len(layers) > 1:
         yield from ((layer,) for layer in layers)
-
-
-def _candidate(text: str, launch: tuple[str, ...], alone: bool, title: str, minimal: tuple[str, ...]) -> Candidate:
-    empty = Candidate(script="", launch=launch, alone=alone, outside=minimal)
-    return _with_body(empty, text, title, minimal)
 
 
 def _with_body(candidate: Candidate, body: str, title: str, minimal: tuple[str, ...]) -> Candidate:

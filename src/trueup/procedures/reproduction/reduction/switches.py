@@ -72,6 +72,8 @@ LAYERS: dict[str, Hints] = {
 }
 OF_CHECKPOINT = frozenset({"use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug"})
 """Arguments of torch.utils.checkpoint.checkpoint itself."""
+HALF = ("float16", "half", '"auto"')
+"""How a dtype of low precision ends."""
 PLAIN_VALUES = ("False", "None", '""')
 
 
@@ -228,6 +230,8 @@ class _Switch(cst.CSTTransformer):
     def _value(self, name: str, value: cst.BaseExpression) -> cst.BaseExpression:
         without = self._hints.keywords.get(name.lower())
         if without is None or _code(value) in (without, *PLAIN_VALUES):
+            return value
+        if name.endswith("dtype") and not _code(value).endswith(HALF):
             return value
         if _code(value) == "True":
             return cst.parse_expression(f'"{self._layer}" not in off')
