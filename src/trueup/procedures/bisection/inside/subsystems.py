@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trueup.procedures.agreement import LOW
 from trueup.procedures.bisection.inside.attempts import changed
 from trueup.procedures.bisection.inside.graphs import Stage
 from trueup.procedures.bisection.inside.halving import first
 from trueup.procedures.bisection.trials import Trials
+from trueup.procedures.numerics import lowest_dtype
 from trueup.runs.probe import EAGER_RANDOM
 from trueup.schema.bisection import Attempt, Narrowed, Outcome
 
@@ -39,6 +41,8 @@ CHANGES = {
     "fallback_random": "True",
 }
 """Settings of Inductor that the bisector tries."""
+ROUNDING = "emulate_precision_casts"
+"""The one of them by which a job in low precision rounds as often as eager code."""
 
 
 def subsystems(trials: Trials, stage: Stage) -> Iterator[Narrowed]:
@@ -50,14 +54,20 @@ def subsystems(trials: Trials, stage: Stage) -> Iterator[Narrowed]:
     records = trials.records(base)
     if outcome != "fails" or not records:
         if outcome == "passes" and any(each.actual.compile.cache_hits for each in trials.records(stage.fails)):
-            told = f"fails with graphs out of the cache, passes with {' '.join(f'{name}={value}' for name, value in NO_CACHES.items())}"
+            variables = " ".join(f"{name}={value}" for name, value in NO_CACHES.items())
+            told = f"fails with graphs out of the cache, passes with {variables}"
             yield Narrowed(layer="compile", what="cache", answer="a compiled graph of an earlier run", evidence=told)
         return
     applied = records[-1].actual.compile.applied
     ended = records[-1].exit
+    rounds = stage.name == "inductor" and lowest_dtype(records[-1]) in LOW
     for subsystem in ORDER[stage.name]:
         if not applied.get(subsystem):
             continue
+        if subsystem == "lowerings" and rounds and trials.settled(_with(base, ROUNDING)) == "passes":
+            told = f"passes with {ROUNDING}: fused code does not round between operators, where eager code does"
+            yield Narrowed(layer="compile", what="setting", answer=ROUNDING, evidence=told)
+            return
         if trials.settled(_limited(base, subsystem, -1)) == "passes":
             told = f"passes with all {applied[subsystem]} left out"
             yield Narrowed(layer="compile", what="subsystem", answer=subsystem, evidence=told)
