@@ -9,6 +9,8 @@ from pathlib import Path
 from trueup.runs.events import FIELDS, EventReader
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "events.md"
+CASES = {"start", "graph", "recompile", "break", "failure", "cache", "bisected"}
+"""Of `what` in compile events."""
 
 
 def test_kinds_and_fields_are_those_of_the_document() -> None:
@@ -17,7 +19,7 @@ def test_kinds_and_fields_are_those_of_the_document() -> None:
     for kind, text in table:
         outside_braces = re.sub(r"\{[^{}]*\}", "", re.sub(r"\{[^{}]*\{[^{}]*\}[^{}]*\}", "", text))
         outside = re.sub(r"\([^()]*\)|\[[^\[\]]*\]", "", outside_braces)
-        named = set(re.findall(r"`([a-z_]+)`", outside)) - {"start", "graph", "recompile", "break", "failure", "cache"}
+        named = set(re.findall(r"`([a-z_]+)`", outside)) - CASES
         assert named <= FIELDS[kind], f"{kind}: {named - FIELDS[kind]}"
 
 
