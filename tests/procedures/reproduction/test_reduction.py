@@ -15,7 +15,7 @@ from trueup.procedures.reproduction.reduction.flattening import flattened
 from trueup.procedures.reproduction.reduction.launching import standalone
 from trueup.procedures.reproduction.reduction.merging import merged
 from trueup.procedures.reproduction.reduction.noise import without_noise
-from trueup.procedures.reproduction.reduction.sizes import small
+from trueup.procedures.reproduction.reduction.sizes import COUNTS, small
 from trueup.procedures.reproduction.reduction.switches import with_switches
 from trueup.procedures.reproduction.reduction.tidying import tidied
 from trueup.procedures.reproduction.reproduce import reproduce
@@ -351,3 +351,29 @@ def test_a_dtype_that_is_no_precision_gets_no_switch() -> None:
     text = with_switches("import torch\n\nx = dict(dtype=torch.long)\n", ("precision",))
     assert "off" not in text
     assert "torch.float32 if" in with_switches("import torch\n\nx = dict(dtype=torch.bfloat16)\n", ("precision",))
+
+
+# -- what goes without a run -------------------------------------------------------------------------------------------
+
+
+def test_an_argument_goes_with_the_name_that_it_reads() -> None:
+    text = "def spoken():\n    return 1\n\n\nx = dict(\n    a=1,\n    b=spoken(),\n    needed=2,\n)\n"
+    assert tidied(fewest_statements(text, lambda text: "needed" in text)) == "x = dict(needed=2)\n"
+
+
+def test_functions_and_tests_that_do_nothing_go() -> None:
+    text = "def report(text):\n    pass\n\n\nfor i in range(3):\n    x = i\n    if i == 2:\n        report(x)\n"
+    assert tidied(text) == "for i in range(3):\n    x = i\n"
+
+
+def test_parameters_that_are_not_read_go() -> None:
+    text = "def build(config, size):\n    return size\n\n\nconfig = {}\nprint(build(config, 2))\n"
+    assert tidied(text) == "def build(size):\n    return size\n\n\nprint(build(2))\n"
+    kept = "def build(config, size):\n    return size\n\n\nprint(map(build, [1], [2]))\n"
+    assert tidied(kept) == kept
+
+
+def test_numbers_given_by_place_become_small() -> None:
+    text = "class Net:\n    def __init__(self, dim, depth, rate):\n        self.all = (dim, depth, rate)\n\n\n"
+    assert run(small(f"{text}net = Net(512, 12, 100)\n"))["net"].all == (32, 2, 100)
+    assert run(small(f"{text}net = Net(512, 12, 100)\n", COUNTS))["net"].all == (512, 2, 100)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
-from trueup.procedures.reproduction.reduction.source import Statement, edited, parameters, statements
+from trueup.procedures.reproduction.reduction.source import Statement, edited, parameters, statements, with_arguments
 from trueup.procedures.reproduction.reduction.tidying import without_unused
 from trueup.procedures.reproduction.shrinking import fewest
 
@@ -17,25 +17,33 @@ def fewest_statements(text: str, does: Callable[[str], bool]) -> str:
     `does` is asked of no text twice. It may raise to stop.
     """
     tree = cst.parse_module(text)
-    every = statements(tree)
+    every = with_arguments(tree, statements(tree))
+    asked = [each for each in every if not isinstance(each.node, cst.Arg) or _is_spread(each, tree)]
     given = parameters(text)
     known: dict[str, bool] = {text: True}
 
+    def left(kept: Sequence[Statement]) -> str:
+        out = set(asked).difference(kept)
+        gone = closed(every, [each for each in every if each in out], given)
+        return without_unused(edited(tree, [each.node for each in gone]).code)
+
     def without_others(kept: Sequence[Statement]) -> bool:
-        gone = closed(every, [each for each in every if each not in set(kept)], given)
-        candidate = without_unused(edited(tree, [each.node for each in gone]).code)
+        candidate = left(kept)
         if candidate not in known:
             known[candidate] = does(candidate)
         return known[candidate]
 
-    kept = fewest(every, without_others)
-    gone = closed(every, [each for each in every if each not in set(kept)], given)
-    return without_unused(edited(tree, [each.node for each in gone]).code)
+    return left(fewest(asked, without_others))
+
+
+def _is_spread(argument: Statement, tree: cst.Module) -> bool:
+    """Whether the line of an argument takes several in the text."""
+    return "\n" in tree.code_for_node(argument.inside[-1]).strip()
 
 
 def closed(every: Sequence[Statement], gone: Sequence[Statement], given: frozenset[str]) -> list[Statement]:
     """`gone` with what it holds, and with every statement that reads a name which only they made."""
-    left_out = {each.node for each in gone}
+    left_out: set[cst.CSTNode] = {each.node for each in gone}
     makers: dict[str, list[Statement]] = {}
     for each in every:
         for name in each.makes:
@@ -54,16 +62,16 @@ def closed(every: Sequence[Statement], gone: Sequence[Statement], given: frozens
 
 def _is_leaf(statement: Statement) -> bool:
     """Whether it holds no other statement: what a compound one lacks, one within it lacks, or its head."""
-    return isinstance(statement.node, cst.SimpleStatementLine)
+    return isinstance(statement.node, (cst.SimpleStatementLine, cst.Arg))
 
 
 def _lacks(
     statement: Statement,
     makers: dict[str, list[Statement]],
-    left_out: set[cst.BaseStatement],
+    left_out: set[cst.CSTNode],
     given: frozenset[str],
 ) -> bool:
-    for name in statement.needs - given:
+    for name in statement.own - given:
         made = [each for each in makers.get(name, ()) if each is not statement]
         if made and all(each.node in left_out or left_out.intersection(each.inside) for each in made):
             return True

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import libcst as cst
 
 from trueup.procedures.reproduction.imports import in_sections
-from trueup.procedures.reproduction.reduction.source import names, parsed, statements
+from trueup.procedures.reproduction.reduction.source import names, parsed
 
 LIMIT = 20
 """Modules at most."""
@@ -45,10 +45,8 @@ def _gather(path: str, files: Mapping[str, str], done: dict[str, list[str]], ope
         return False
     pieces: list[str] = []
     plain: set[str] = set()
-    for statement in statements(tree):
-        if statement.inside:
-            continue
-        local = _local(statement.node, path, files)
+    for node in tree.body:
+        local = _local(node, path, files)
         if local is not None:
             module, whole = local
             if not _gather(module, files, done, [*open_ones, path]):
@@ -56,10 +54,10 @@ def _gather(path: str, files: Mapping[str, str], done: dict[str, list[str]], ope
             if whole is not None:
                 plain.add(whole)
             continue
-        if open_ones and _is_main(statement.node):
+        if open_ones and _is_main(node):
             continue
-        node = statement.node.with_changes(leading_lines=())
-        pieces.append(tree.code_for_node(_without_prefix(node, plain)).rstrip())
+        bare = _without_prefix(node.with_changes(leading_lines=()), plain)
+        pieces.append(tree.code_for_node(bare).rstrip())
     done[path] = pieces
     return True
 

@@ -15,7 +15,7 @@ from trueup.procedures.reproduction.reduction.flattening import flattened
 from trueup.procedures.reproduction.reduction.launching import standalone
 from trueup.procedures.reproduction.reduction.merging import merged
 from trueup.procedures.reproduction.reduction.noise import without_noise
-from trueup.procedures.reproduction.reduction.sizes import small
+from trueup.procedures.reproduction.reduction.sizes import COUNTS, small
 from trueup.procedures.reproduction.reduction.source import parsed
 from trueup.procedures.reproduction.reduction.switches import BARE, HEADER, with_switches
 from trueup.procedures.reproduction.reduction.tidying import tidied
@@ -62,10 +62,14 @@ def reduced(bisection: Bisection, sources: Sources, checks: Checked, title: str)
                 if checks.fails(after) and all(checks.passes(after, layer) for layer in bisection.minimal):
                     found.append(after)
                     break
-        tries(small)
+        if not tries(small):
+            tries(lambda text: small(text, COUNTS))
         current = found[-1]
+        inside = [layer for layer in bisection.minimal if layer not in current.outside]
 
         def does(body: str) -> bool:
+            if any(f'"{layer}"' not in body for layer in inside):
+                return False  # a layer without which it fails as well
             after = _with_body(current, body, title, bisection.minimal)
             fails = checks.fails(after)
             if fails:

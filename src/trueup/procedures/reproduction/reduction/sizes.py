@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import libcst as cst
 
@@ -29,21 +30,42 @@ VOCABULARY = re.compile(r"vocab\w*[\"']?\s*(?::\s*int\s*)?[=:]\s*(\d+)")
 KEPT = re.compile(r"accumulation|warmup|logging|seed|eps", re.IGNORECASE)
 
 
-def small(text: str) -> str:
-    """The script with small numbers; it may not run."""
+COUNTS = re.compile(r"layers|depth|n_layer|num_blocks|n_blocks|batch|steps|iters|epochs|workers", re.IGNORECASE)
+"""What may be few whatever the widths are."""
+
+
+def small(text: str, only: re.Pattern[str] | None = None) -> str:
+    """The script with small numbers, of all names or `only` of some; it may not run."""
     tree = parsed(text)
     if tree is None:
         return text
-    vocabulary = {int(found) for found in VOCABULARY.findall(text)}
-    changed = tree.visit(_Small(vocabulary))
+    vocabulary = {int(found) for found in VOCABULARY.findall(text)} if only is None else set()
+    changed = tree.visit(_Small(vocabulary, _parameters(tree), only))
     assert isinstance(changed, cst.Module)
     return changed.code
 
 
 class _Small(cst.CSTTransformer):
-    def __init__(self, vocabulary: set[int]) -> None:
+    def __init__(self, vocabulary: set[int], parameters: Mapping[str, list[str]], only: re.Pattern[str] | None) -> None:
         super().__init__()
         self._vocabulary = vocabulary
+        self._parameters = parameters
+        self._only = only
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        """Positional arguments of what the script defines."""
+        function = original_node.func
+        names = self._parameters.get(function.value, []) if isinstance(function, cst.Name) else []
+        arguments = [
+            argument.with_changes(value=self._less(name, argument.value))
+            if argument.keyword is None and not argument.star
+            else argument
+            for name, argument in zip(names, updated_node.args, strict=False)
+        ]
+        return updated_node.with_changes(args=[*arguments, *updated_node.args[len(arguments) :]])
+
+    def _less(self, name: str, value: cst.BaseExpression) -> cst.BaseExpression:
+        return _less(name, value) if self._only is None or self._only.search(name) else value
 
     def leave_Integer(self, original_node: cst.Integer, updated_node: cst.Integer) -> cst.Integer:
         value = original_node.evaluated_value
@@ -51,27 +73,42 @@ class _Small(cst.CSTTransformer):
 
     def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
         keyword = original_node.keyword
-        return updated_node.with_changes(value=_less(keyword.value, updated_node.value)) if keyword else updated_node
+        return (
+            updated_node.with_changes(value=self._less(keyword.value, updated_node.value)) if keyword else updated_node
+        )
 
     def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
         default = updated_node.default
         name = original_node.name.value
-        return updated_node.with_changes(default=_less(name, default)) if default is not None else updated_node
+        return updated_node.with_changes(default=self._less(name, default)) if default is not None else updated_node
 
     def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> cst.Assign:
         target = original_node.targets[0].target
         name = target.value if isinstance(target, cst.Name) else ""
-        return updated_node.with_changes(value=_less(name, updated_node.value))
+        return updated_node.with_changes(value=self._less(name, updated_node.value))
 
     def leave_AnnAssign(self, original_node: cst.AnnAssign, updated_node: cst.AnnAssign) -> cst.AnnAssign:
         target, value = original_node.target, updated_node.value
         name = target.value if isinstance(target, cst.Name) else ""
-        return updated_node.with_changes(value=_less(name, value)) if value is not None else updated_node
+        return updated_node.with_changes(value=self._less(name, value)) if value is not None else updated_node
 
     def leave_DictElement(self, original_node: cst.DictElement, updated_node: cst.DictElement) -> cst.DictElement:
         key = original_node.key
         name = str(key.evaluated_value) if isinstance(key, cst.SimpleString) else ""
-        return updated_node.with_changes(value=_less(name, updated_node.value))
+        return updated_node.with_changes(value=self._less(name, updated_node.value))
+
+
+def _parameters(tree: cst.Module) -> dict[str, list[str]]:
+    """Function or class of the script → its parameters, in their order, without `self`."""
+    found: dict[str, list[str]] = {}
+    for node in tree.body:
+        if isinstance(node, cst.FunctionDef):
+            found[node.name.value] = [each.name.value for each in node.params.params]
+        elif isinstance(node, cst.ClassDef):
+            for method in node.body.body:
+                if isinstance(method, cst.FunctionDef) and method.name.value == "__init__":
+                    found[node.name.value] = [each.name.value for each in method.params.params[1:]]
+    return found
 
 
 def _less(name: str, value: cst.BaseExpression) -> cst.BaseExpression:

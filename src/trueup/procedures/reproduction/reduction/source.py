@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import libcst as cst
 import msgspec
@@ -14,15 +14,17 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """One line, or a compound statement with all that is in it."""
+    """One line, a compound statement with all that is in it, or a keyword argument."""
 
-    node: cst.BaseStatement
-    inside: tuple[cst.BaseStatement, ...]
+    node: cst.BaseStatement | cst.Arg
+    inside: tuple[cst.CSTNode, ...]
     """The statements around it, the outermost first."""
     makes: frozenset[str]
     """Names that it binds in its own scope."""
     needs: frozenset[str]
     """Names that it reads."""
+    own: frozenset[str]
+    """Those that it reads outside of its keyword arguments."""
 
 
 def statements(tree: cst.Module) -> list[Statement]:
@@ -30,14 +32,45 @@ def statements(tree: cst.Module) -> list[Statement]:
     return list(_statements(tree, tree, ()))
 
 
-def _statements(tree: cst.Module, holder: cst.CSTNode, inside: tuple[cst.BaseStatement, ...]) -> Iterator[Statement]:
+def _statements(tree: cst.Module, holder: cst.CSTNode, inside: tuple[cst.CSTNode, ...]) -> Iterator[Statement]:
     for node in holder.children:
         if isinstance(node, cst.BaseStatement):
             makes, needs = names(tree.code_for_node(node))
-            yield Statement(node=node, inside=inside, makes=makes, needs=needs)
+            yield Statement(node=node, inside=inside, makes=makes, needs=needs, own=needs)
             yield from _statements(tree, node, (*inside, node))
         else:
             yield from _statements(tree, node, inside)
+
+
+def with_arguments(tree: cst.Module, every: Sequence[Statement]) -> list[Statement]:
+    """The statements, and after each line its keyword arguments, but for those of arguments."""
+    found: list[Statement] = []
+    for each in every:
+        given = _Keywords()
+        if isinstance(each.node, cst.SimpleStatementLine):
+            each.node.visit(given)
+        if not given.found:
+            found.append(each)
+            continue
+        line = each.node.visit(_Edits(given.found, {}))
+        bare = cst.Module([line]).code if isinstance(line, cst.SimpleStatementLine) else ""
+        found.append(msgspec.structs.replace(each, own=names(bare)[1]))
+        for argument in given.found:
+            needs = names(tree.code_for_node(argument.value))[1]
+            around = (*each.inside, each.node)
+            found.append(Statement(node=argument, inside=around, makes=frozenset(), needs=needs, own=needs))
+    return found
+
+
+class _Keywords(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[cst.Arg] = []
+
+    def visit_Arg(self, node: cst.Arg) -> bool:
+        if node.keyword is not None:
+            self.found.append(node)
+        return node.keyword is None
 
 
 def names(code: str) -> tuple[frozenset[str], frozenset[str]]:

@@ -233,6 +233,8 @@ class _Switch(cst.CSTTransformer):
             return value
         if name.endswith("dtype") and not _code(value).endswith(HALF):
             return value
+        if without == "False" and not isinstance(value, (cst.Name, cst.Attribute)):
+            return value  # its settings, and not whether it is on
         if _code(value) == "True":
             return cst.parse_expression(f'"{self._layer}" not in off')
         return self._either(value, without)

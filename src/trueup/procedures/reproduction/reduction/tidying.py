@@ -7,6 +7,7 @@ import ast
 import libcst as cst
 
 from trueup.procedures.reproduction.imports import in_sections
+from trueup.procedures.reproduction.reduction.parameters import without_unread
 from trueup.procedures.reproduction.reduction.source import Statement, edited, statements
 
 WIDTH = 110
@@ -23,7 +24,15 @@ def tidied(text: str) -> str:
     assert isinstance(plain, cst.Module)
     joined = plain.visit(_Joined(plain))
     assert isinstance(joined, cst.Module)
-    return spaced(_ordered(_unread_loops(without_unused(joined.code))))
+    return spaced(_ordered(_unread_loops(_settled(joined.code))))
+
+
+def _settled(text: str) -> str:
+    while True:
+        after = without_unused(without_unread(without_unused(text)))
+        if after == text:
+            return text
+        text = after
 
 
 def _ordered(text: str) -> str:
@@ -42,9 +51,14 @@ def _is_import(node: cst.CSTNode) -> bool:
 def _unread_loops(text: str) -> str:
     """`for step in ...` as `for _ in ...` where nothing reads `step`."""
     tree = cst.parse_module(text)
-    read = {name for each in statements(tree) for name in each.needs}
-    loops = [each.node for each in statements(tree) if isinstance(each.node, cst.For)]
-    targets = [loop.target for loop in loops if isinstance(loop.target, cst.Name) and loop.target.value not in read]
+    every = statements(tree)
+    read = {name for each in every for name in each.needs}
+    targets: list[cst.Name] = []
+    for each in every:
+        if isinstance(each.node, cst.For):
+            target = each.node.target
+            parts = [part.value for part in target.elements] if isinstance(target, cst.Tuple) else [target]
+            targets += [part for part in parts if isinstance(part, cst.Name) and part.value not in read]
     return edited(tree, instead={target: cst.Name("_") for target in targets}).code
 
 
@@ -104,7 +118,7 @@ def without_unused(text: str) -> str:
     while True:
         tree = cst.parse_module(text)
         top = [each for each in statements(tree) if not each.inside]
-        gone: list[cst.BaseStatement] = []
+        gone: list[cst.CSTNode] = []
         instead: dict[cst.CSTNode, cst.CSTNode] = {}
         for each in top:
             read = {name for other in top if other is not each for name in other.needs}
@@ -115,12 +129,42 @@ def without_unused(text: str) -> str:
                 line = each.node.body[0]
                 if isinstance(line, PURE) and not isinstance(line.names, cst.ImportStar):
                     _without_unused_names(line, read, each.node, gone, instead)
-        everything = {name for each in statements(tree) for name in each.needs}
-        gone += [each.node for each in statements(tree) if _is_constant(each, tree) and not each.makes & everything]
+        gone += _idle(every := statements(tree), tree)
+        everything = {name for each in every for name in each.needs}
+        gone += [each.node for each in every if _is_constant(each, tree) and not each.makes & everything]
         shorter = edited(tree, gone, instead).code
         if shorter == text:
             return text
         text = shorter
+
+
+def _idle(every: list[Statement], tree: cst.Module) -> list[cst.CSTNode]:
+    """Tests of which nothing comes, and calls of functions that do nothing."""
+    empty = [each.node for each in every if isinstance(each.node, cst.If) and _does_nothing(each.node, tree)]
+    functions = {
+        each.node.name.value
+        for each in every
+        if isinstance(each.node, cst.FunctionDef) and not each.inside and not each.node.decorators
+        if _is_empty(each.node.body, tree)
+    }
+    calls = [
+        each.node
+        for each in every
+        if isinstance(each.node, cst.SimpleStatementLine)
+        and isinstance(line := each.node.body[0], cst.Expr)
+        and isinstance(line.value, cst.Call)
+        and isinstance(line.value.func, cst.Name)
+        and line.value.func.value in functions
+    ]
+    return [*empty, *calls]
+
+
+def _does_nothing(test: cst.If, tree: cst.Module) -> bool:
+    return test.orelse is None and _is_empty(test.body, tree)
+
+
+def _is_empty(body: cst.BaseSuite, tree: cst.Module) -> bool:
+    return tree.code_for_node(body).split() in ([":", "pass"], ["pass"], [":"], [])
 
 
 def _is_constant(statement: Statement, tree: cst.Module) -> bool:
@@ -145,8 +189,8 @@ def _is_constant(statement: Statement, tree: cst.Module) -> bool:
 def _without_unused_names(
     line: cst.Import | cst.ImportFrom,
     read: set[str],
-    statement: cst.BaseStatement,
-    gone: list[cst.BaseStatement],
+    statement: cst.CSTNode,
+    gone: list[cst.CSTNode],
     instead: dict[cst.CSTNode, cst.CSTNode],
 ) -> None:
     aliases = [alias for alias in line.names if isinstance(alias, cst.ImportAlias)]  # type: ignore[union-attr]
