@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from descents import Descent
 
-from trueup.procedures.bisection.inside import checkpointing, data, precision, ranks, sharding
+from trueup.procedures.bisection.inside import adapter, checkpointing, data, precision, ranks, sharding
 
 
 def test_a_job_that_needs_two_ranks(tmp_path: Path) -> None:
@@ -80,3 +80,10 @@ def test_the_block_that_saves_other_tensors_when_it_runs_again(tmp_path: Path) -
     job = Descent(tmp_path, "checkpointed_state.py")
     implementation, blocks = checkpointing.narrow(job.trials, job.base, job.record)
     assert (implementation.answer, blocks.answer) == ("the non-reentrant one", "layers.2")
+
+
+@pytest.mark.slow
+def test_the_module_whose_adapter_is_infinite(tmp_path: Path) -> None:
+    job = Descent(tmp_path, "adapted.py")
+    (found,) = adapter.narrow(job.trials, job.base, job.record)
+    assert (found.what, found.answer) == ("modules", "layers.1.down")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from trueup_instrument.appliers.naming import Naming
 from trueup_instrument.appliers.replacing import replace
 
 TYPE_CHECKING = False
@@ -24,8 +23,7 @@ def _tuners(switch: Switch, module: ModuleType) -> None:
 
     @switch.guarded
     def switch_off(model: Any) -> None:
-        naming = Naming()
-        adapted = {naming.of(part): part for part in model.modules() if isinstance(part, layer)}
+        adapted = {name: part for name, part in model.named_modules() if isinstance(part, layer)}
         switch.has_parts(list(adapted))
         for name, part in adapted.items():
             if name in passing:
