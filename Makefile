@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 BASE := $(VENV)/.installed-base
 STACK := $(VENV)/.installed-stack
+RIVALS := $(VENV)/rivals
 
 # The training stack that the tests, the demo and the benchmarks run on.
 TORCH := torch==2.13.0
@@ -42,8 +43,8 @@ gauntlet: $(STACK)
 	status=$$?; $(BIN)/python scripts/gauntlet_table.py .trueup/gauntlet.xml > docs/gauntlet.md; exit $$status
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -m slow --ignore $(GAUNTLET)
 
-bench: $(STACK)
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m benchmarks
+bench: $(STACK) $(RIVALS)
+	PYTHONPATH="$(RIVALS)" PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m benchmarks
 
 lint: $(BASE)
 	$(BIN)/ruff check .
@@ -69,6 +70,10 @@ $(BIN)/python:
 $(BASE): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
+
+# What the benchmarks compare with; picire 21.8 asks for pkg_resources, which newer setuptools have not.
+$(RIVALS): $(BASE)
+	$(BIN)/python -m pip install --quiet --target $@ picire==21.8 "setuptools<81"
 
 # torch first and by itself: a range in another package's requirements would take another build of it.
 $(STACK): $(BASE)

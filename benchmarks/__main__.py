@@ -6,7 +6,7 @@ import argparse
 import importlib
 import sys
 
-NAMES = ("startup", "observation", "switched", "entries", "logs", "symbols", "bridge")
+NAMES = ("startup", "observation", "switched", "entries", "logs", "symbols", "bridge", "bisect")
 
 
 def main() -> int:

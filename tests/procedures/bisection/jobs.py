@@ -39,7 +39,8 @@ def well(*findings: Finding, losses: Sequence[float | None] = LOSSES, seconds: f
 
 def hung() -> Record:
     """A run that its time limit ended."""
-    stack = 'Thread 1 (idle): "MainThread"\n    all_reduce (torch/distributed/distributed_c10d.py:3252)\n    step (train.py:36)\n'
+    frames = ("all_reduce (torch/distributed/distributed_c10d.py:3252)", "step (train.py:36)")
+    stack = "\n    ".join(('Thread 1 (idle): "MainThread"', *frames)) + "\n"
     return Record(
         duration_s=10.0,
         exit=Exit(code=124, reason="timeout"),

@@ -37,7 +37,7 @@ def order(trials: Trials, base: Variant, minimal: tuple[str, ...], record: Recor
 def _of_two(trials: Trials, base: Variant, minimal: tuple[str, ...], pair: tuple[str, str], record: Record) -> Answer:
     absent = next((each for each in pair if not _is_applied(each, record)), None)
     if absent is not None:
-        return None, f"{absent} is no step of its own in this job, which could change places"
+        return False, f"{absent} is no step of its own in this job: there is no other order"
     inner, outer = _in_order(pair, record)
     reverse = outer, inner
     tries = [reverse, (inner, outer)] if "compile" in pair else [reverse]  # what is compiled is known at the first call
