@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import libcst as cst
+
 from trueup.procedures.reproduction.budget import Budget, Checked
 from trueup.procedures.reproduction.candidate import LINES, Candidate, Checks, OutOfBudget, Sources
 from trueup.procedures.reproduction.reduction.reducing import reduced
@@ -16,6 +18,8 @@ SECONDS = 300.0
 """That a search may take."""
 SYNTHESIS = 0.5
 """Share of them for the first way."""
+
+Way = Callable[[Checked, str], tuple[list[Candidate], str]]
 
 
 def reproduce(
@@ -33,16 +37,20 @@ def reproduce(
         return None, "no minimal set was found"
     whole = Budget(budget)
     reasons: list[str] = []
-    ways: tuple[tuple[Callable[[Checked, str], tuple[list[Candidate], str]], float], ...] = (
-        (lambda checked, title: synthesised(bisection, checked, title, whole), SYNTHESIS),
-        (lambda checked, title: reduced(bisection, sources, checked, title), 1.0),
+    ways: tuple[tuple[str, float, Way], ...] = (
+        ("written from the record", SYNTHESIS, lambda each, title: synthesised(bisection, each, title, whole)),
+        ("cut out of the job's", 1.0, lambda each, title: reduced(bisection, sources, each, title)),
     )
-    for way, share in ways:
+    for words, share, way in ways:
+        say(f"a script {words}")
         checked = Checked(checks, whole.part(share))
         try:
             found, why = way(checked, title_of(bisection))
         except OutOfBudget:
             reasons.append("the time for it was over")
+            continue
+        except (cst.ParserSyntaxError, SyntaxError, RecursionError) as error:
+            reasons.append(f"the script could not be changed: {type(error).__name__}: {error}")
             continue
         reasons += [why] if why else []
         for candidate in dict.fromkeys(found):
