@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     "--timeout",
     type=seconds,
     metavar="S",
-    help="End a run after S seconds.  [default: ten times the time with all layers off, at least two minutes more]",
+    help="End a run after S seconds.  [default: ten times the time with all layers off, and at least 30 s more, 120 s "
+    "for a job that compiles]",
 )
 @click.option("--runs", type=click.IntRange(min=2), default=80, show_default=True, metavar="N", help="At most.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Runs side by side.  [default: one, on Ray all]")

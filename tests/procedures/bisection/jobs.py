@@ -9,7 +9,7 @@ import msgspec
 from trueup.procedures.bisection.layers import OFF
 from trueup.schema.bisection import Attempt
 from trueup.schema.finding import Finding
-from trueup.schema.record import Applied, Exit, Rank, Record, Steps
+from trueup.schema.record import Applied, Exit, Note, Rank, Record, Steps, unchanged
 from trueup.schema.variant import Variant
 
 LOSSES = (5.0, 4.5, 4.2, 4.0, 3.9, 3.85, 3.8, 3.7)
@@ -77,4 +77,7 @@ class Job:
     def _record(self, variant: Variant) -> Record:
         on = frozenset(each for each in self._has if each not in variant.layers)
         order = tuple(Applied(layer=each, event="applied") for each in OFF if each in self._has)  # type: ignore[arg-type]
-        return msgspec.structs.replace(self._shows(on), order=order, variant=msgspec.to_builtins(variant))
+        idle = (f"--set {each}={value}" for each, value in variant.layers.items() if each not in self._has)
+        notes = tuple(Note(what=f"{unchanged(asked)}: the job asks for nothing of this kind") for asked in idle)
+        shown = self._shows(on)
+        return msgspec.structs.replace(shown, order=order, variant=msgspec.to_builtins(variant), notes=notes)

@@ -116,6 +116,9 @@ def test_the_time_limit_follows_the_control() -> None:
     bisect(job, deep=False)
     assert job.timeouts[0] == 900
     assert set(job.timeouts[1:]) == {123.0}
+    job = Job(lambda on: hung() if "precision" in on else well(), has=("precision",))
+    bisect(job, deep=False)
+    assert set(job.timeouts[1:]) == {33.0}
     job = Job(lambda on: hung() if "compile" in on else well())
     bisect(job, deep=False, timeout=7)
     assert set(job.timeouts) == {7}

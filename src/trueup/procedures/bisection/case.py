@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from trueup.procedures.bisection.layers import fixed, present, without
+from trueup.procedures.bisection.layers import fixed, present, was_switched, without
 from trueup.procedures.bisection.signatures import Oracle, ended, finding_of, signature_of
 from trueup.procedures.bisection.suspects import Layers
 from trueup.procedures.bisection.trials import Trials
@@ -88,7 +88,7 @@ def _control(trials: Trials, chosen: tuple[str, ...], say: Callable[[str], objec
     """A run with all layers off, whether or not the job has them: its time tells how long the others may take."""
     say("the control: all layers off")
     control = trials.run([without(chosen, frozenset())], trials.timeout or CONTROL_LIMIT)[0]
-    trials.follow(control)
+    trials.follow(control, was_switched("compile", control))
     return control
 
 

@@ -34,7 +34,7 @@ def without(layers: tuple[str, ...], on: Layers, environment: Mapping[str, str] 
 
 def present(job: Record, control: Record, chosen: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the `chosen` layers that a job has: they ran, were applied, or the control had them to switch off."""
-    return tuple(each for each in OFF if each in chosen and (_ran(each, job) or _was_switched(each, control)))
+    return tuple(each for each in OFF if each in chosen and (_ran(each, job) or was_switched(each, control)))
 
 
 def _ran(layer: str, record: Record) -> bool:
@@ -43,8 +43,8 @@ def _ran(layer: str, record: Record) -> bool:
     )
 
 
-def _was_switched(layer: str, control: Record) -> bool:
-    """No note of the control says that there was nothing to switch."""
+def was_switched(layer: str, control: Record) -> bool:
+    """Whether the control had the layer to switch off: no note of it says that there was nothing."""
     if layer == "attention":  # its switch narrows torch's choice of kernels, whether or not the job makes a call
         return bool(control.actual.attention.kernels)
     asked = unchanged(f"--set {layer}={OFF[layer]}")

@@ -22,9 +22,9 @@ MISSED = 0.01
 REPEATS = 8
 """Runs of one variant at most."""
 LONGER = 10
-"""Times as long as the control a run may take before it is ended: compiling takes its time."""
-LEAST = 120.0
-"""Seconds that it may take beyond the control."""
+"""Times as long as the control a run may take before it is ended."""
+LEAST, LEAST_TO_COMPILE = 30.0, 120.0
+"""Seconds that it may take beyond the control, and where the job compiles what the control does not."""
 
 
 class OutOfRuns(Exception):
@@ -72,10 +72,11 @@ class Trials:
             self._records.setdefault(key(attempt), []).append(record)
         return records
 
-    def follow(self, control: Record) -> None:
-        """Take the time limit of the runs to come from that of the control, unless one was given."""
+    def follow(self, control: Record, compiles: bool) -> None:
+        """Take the time limit of the runs to come from the time of the control, unless one was given."""
         if self.timeout is None and control.duration_s:
-            self.timeout = max(LONGER * control.duration_s, control.duration_s + LEAST)
+            least = LEAST_TO_COMPILE if compiles else LEAST
+            self.timeout = max(LONGER * control.duration_s, control.duration_s + least)
 
     def see(
         self, attempts: Sequence[Attempt], stage: Stage = "search", on: Sequence[tuple[str, ...]] | None = None
