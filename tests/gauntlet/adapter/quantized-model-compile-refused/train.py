@@ -35,5 +35,6 @@ arguments = TrainingArguments(
     report_to="none",
     use_cpu=True,
     disable_tqdm=True,
+    remove_unused_columns=False,
 )
 Trainer(model=model, args=arguments, train_dataset=rows).train()

@@ -2,9 +2,14 @@
 
 The structure stays: wrappers, names and configurations. What could be trained before the adapter was added can be
 trained again; where nothing could, everything of a floating dtype is. Adapter parameters are never trained.
+
+Quantized weights cannot be trained without an adapter: that they are quantized while they are loaded is left out with
+it. Weights that were saved quantized stay as they are.
 """
 
 from __future__ import annotations
+
+import weakref
 
 from trueup_instrument import modules
 from trueup_instrument.appliers.replacing import change_arguments, replace
@@ -25,6 +30,9 @@ def attach(switch: Switch) -> None:
     switch.after("peft.utils.other", lambda module: _auxiliary(switch, module))
     switch.after("peft.tuners.tuners_utils", lambda module: _tuners(switch, module))
     switch.after("peft.peft_model", lambda module: _prompts(switch, module))
+    unquantized: weakref.WeakSet[Any] = weakref.WeakSet()
+    switch.after("transformers.modeling_utils", lambda module: _loading(switch, unquantized, module.PreTrainedModel))
+    switch.after("peft.utils.other", lambda module: _preparing(unquantized, module))
 
 
 def _auxiliary(switch: Switch, module: ModuleType) -> None:
@@ -103,6 +111,45 @@ def _plain(switch: Switch, original: Callable[..., Any]) -> Callable[..., Any]:
             config.init_lora_weights = wanted
 
     return inject_adapter
+
+
+QUANTIZED = ("quantization_config", "load_in_8bit", "load_in_4bit")
+"""Arguments of `from_pretrained`."""
+
+
+def _loading(switch: Switch, unquantized: weakref.WeakSet[Any], kind: Any) -> None:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def from_pretrained(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            asked = [name for name in QUANTIZED if kwargs.get(name)]
+            for name in asked:
+                kwargs.pop(name)
+            model = original(cls, *args, **kwargs)
+            if asked:
+                unquantized.add(model[0] if isinstance(model, tuple) else model)
+                switch.changed("quantization left out, quantized weights cannot be trained", cls.__name__)
+            return model
+
+        return from_pretrained
+
+    replace(kind, "from_pretrained", make)
+
+
+def _preparing(unquantized: weakref.WeakSet[Any], module: ModuleType) -> None:
+    """What else PEFT sets up for a quantized model, gradient checkpointing above all, stays."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def prepare_model_for_kbit_training(model: Any, *args: Any, **kwargs: Any) -> Any:
+            if model not in unquantized:
+                return original(model, *args, **kwargs)
+            model.is_loaded_in_8bit = True
+            try:
+                return original(model, *args, **kwargs)
+            finally:
+                del model.is_loaded_in_8bit
+
+        return prepare_model_for_kbit_training
+
+    replace(module, "prepare_model_for_kbit_training", make)
 
 
 def _prompts(switch: Switch, module: ModuleType) -> None:

@@ -1,15 +1,18 @@
 """`compile=off` runs what was handed to torch.compile as plain Python; a backend's name compiles it with that one.
 
-Both leave `OptimizedModule`, `_orig_mod` and `Module.compile` as they are. Off is Dynamo's own stance `force_eager`. A
-backend is given at the one function behind torch.compile, since a forced backend of a stance loses `fullgraph`.
+Off is Dynamo's own stance `force_eager`, and modules are not wrapped (`uncompiled.py`). A backend leaves
+`OptimizedModule`, `_orig_mod` and `Module.compile` as they are. It is given at the one function behind torch.compile,
+since a forced backend of a stance loses `fullgraph`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
 
 from trueup_instrument.announcements import spoken
+from trueup_instrument.appliers import uncompiled
 from trueup_instrument.appliers.replacing import replace
 
 TYPE_CHECKING = False
@@ -27,6 +30,8 @@ OWN_COMPILES = "torch.nn.attention"
 
 def attach(switch: Switch) -> None:
     switch.after("torch._dynamo.eval_frame", lambda module: _dynamo(switch, module))
+    if switch.value == OFF:
+        switch.after("torch._dynamo.compiled_autograd", lambda module: _backward(switch, module))
 
 
 def _dynamo(switch: Switch, module: Any) -> None:
@@ -35,8 +40,24 @@ def _dynamo(switch: Switch, module: Any) -> None:
         return
     if switch.value == OFF:
         module._stance = module.DynamoStance("force_eager")
+        uncompiled.attach(module)
     replace(module, "_set_stance", lambda original: _kept_stance(switch, module, original))
     replace(module, "optimize", lambda original: _optimize(switch, original))
+
+
+def _backward(switch: Switch, module: Any) -> None:
+    """The context of compiled autograd: under the stance it leaves the backward pass to the engine, as torch has it."""
+    tell = switch.guarded(lambda: switch.changed("the backward pass runs eager", "compiled autograd"))
+    knows_stances = hasattr(module, "compiled_autograd_enabled_force_eager")
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def _enable(*args: Any, **kwargs: Any) -> Any:
+            tell()
+            return original(*args, **kwargs) if knows_stances else contextlib.nullcontext()
+
+        return _enable
+
+    replace(module, "_enable", make)
 
 
 def _kept_stance(switch: Switch, module: Any, original: Callable[..., Any]) -> Callable[..., Any]:
