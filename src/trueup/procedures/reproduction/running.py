@@ -145,4 +145,4 @@ def _to_its_end(run: Callable[[Candidate], tuple[Outcome, str]], candidate: Cand
 
 def seconds_of(record: Record, least: float = 120.0) -> float:
     """The time limit of a candidate's run, from that of the job."""
-    return max(least, 3 * (record.duration_s or 0.0))
+    return max(least, 6 * (record.duration_s or 0.0))

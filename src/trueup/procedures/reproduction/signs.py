@@ -69,6 +69,11 @@ def after_backward(recipe: Recipe) -> Part:
         return Part(
             lines=('gathers = sum(event.count for event in profile.key_averages() if "allgather" in event.key)',),
         )
+    if recipe.sign == "reduced" and _is_fsdp2(recipe):  # a reduced gradient is a shard
+        return Part(
+            imports=("from torch.distributed.tensor import DTensor",),
+            lines=("reduced = [p for p in model.parameters() if isinstance(p.grad, DTensor)]",),
+        )
     if recipe.sign == "reduced":
         return Part(lines=('reduced = [event.key for event in profile.key_averages() if "reduce" in event.key]',))
     return Part()
@@ -76,7 +81,12 @@ def after_backward(recipe: Recipe) -> Part:
 
 def around_backward(recipe: Recipe) -> str | None:
     """The context in which the backward pass runs, where the sign is in its profile."""
-    return "torch.profiler.profile() as profile" if recipe.sign in ("gathers", "reduced") else None
+    told = recipe.sign == "gathers" or (recipe.sign == "reduced" and not _is_fsdp2(recipe))
+    return "torch.profiler.profile() as profile" if told else None
+
+
+def _is_fsdp2(recipe: Recipe) -> bool:
+    return "fully_shard" in recipe.ways()
 
 
 def at_end(recipe: Recipe) -> tuple[str, ...]:
