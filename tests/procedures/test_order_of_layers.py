@@ -13,7 +13,7 @@ from trueup.procedures.bisection.signatures import Oracle
 from trueup.procedures.bisection.trials import Trials
 from trueup.schema.bisection import Attempt, Signature
 from trueup.schema.record import Actual, Adapter, Applied, Compile, Exit, Note, Rank, Record, Sharding, unchanged
-from trueup.schema.variant import Variant
+from trueup.schema.variant import WHICHEVER, Variant
 
 RULE = "compile/fsdp2-hooks-inside-compiled-module"
 BASE = Variant(name="attention=math", layers={"attention": "math"})
@@ -89,8 +89,16 @@ def test_a_model_compiled_as_a_whole_is_around_what_is_sharded_later() -> None:
 def test_where_they_do_not_change_places_the_other_order_is_tried_and_nothing_is_concluded() -> None:
     runs = Runs(lambda order: shown(False, BOTH, nothing(*order)))
     matters, words = order(runs.trials, BASE, ("compile", "sharding"), job(COMPILED, SHARDED))
-    assert (matters, words) == (None, nothing("compile", "sharding"))
+    assert (matters, words) == (None, nothing("sharding", "compile"))
     assert runs.asked == [("sharding", "compile"), ("compile", "sharding")]
+
+
+def test_it_does_not_matter_where_changing_places_makes_no_difference() -> None:
+    same = f"{unchanged('checkpointing before adapter')}: the model is prepared {WHICHEVER}"
+    runs = Runs(lambda order: shown(True, BOTH, same))
+    checkpointed = Applied(layer="checkpointing", event="gradient_checkpointing_enable", module="Model")
+    found = order(runs.trials, BASE, ("adapter", "checkpointing"), job(ADAPTED, checkpointed))
+    assert found == (False, same)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +120,8 @@ def test_a_run_that_shows_something_else_decides_nothing(seen: Record, words: st
 def test_what_has_no_step_of_its_own_or_no_way_is_not_run() -> None:
     runs = Runs(lambda order: shown(False))
     backward = Applied(layer="compile", event="compiled_autograd")
-    assert order(runs.trials, BASE, ("sharding", "compile"), job(SHARDED, backward))[0] is None
-    assert order(runs.trials, BASE, ("checkpointing", "compile"), job(COMPILED))[0] is None
+    assert order(runs.trials, BASE, ("sharding", "compile"), job(SHARDED, backward))[0] is False
+    assert order(runs.trials, BASE, ("checkpointing", "compile"), job(COMPILED))[0] is False
     assert order(runs.trials, BASE, ("adapter", "sharding"), job(ADAPTED, SHARDED)) == (
         None,
         "sharding before adapter cannot be brought about from outside",

@@ -46,6 +46,8 @@ CHANGEABLE = (
     ("adapter", "precision"),
 )
 """Orders of two layers that a run can bring about where a job has the other one."""
+WHICHEVER = "whichever comes first"
+"""How the reason ends for which two layers did not change places, where that would have made no difference."""
 
 
 UNCHANGED = "as is"

@@ -14,7 +14,7 @@ from switched_jobs import JOBS
 from trueup.runs.injection import bootstrap_folder
 from trueup.runs.run import run_command
 from trueup.schema.record import Record
-from trueup.schema.variant import CHANGEABLE, Variant, orders
+from trueup.schema.variant import CHANGEABLE, WHICHEVER, Variant, orders
 
 WAYS = bootstrap_folder() / "trueup_instrument" / "appliers" / "order" / "__init__.py"
 FSDP1 = "FullyShardedDataParallel"
@@ -52,6 +52,8 @@ def test_each_order_that_can_be_asked_for_has_a_way() -> None:
     )
     found = ast.literal_eval(ways)
     assert set(found) == {orders(Variant(order=pair))[0] for pair in CHANGEABLE}
+    told = "".join(path.read_text() for path in WAYS.parent.glob("*.py"))
+    assert told.count(f'{WHICHEVER}"') == 2, "read by bisect"
     assert {f"{name}.py" for name in found.values()} <= {path.name for path in WAYS.parent.glob("*.py")}
 
 

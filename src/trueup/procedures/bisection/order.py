@@ -10,7 +10,7 @@ from trueup.procedures.bisection.trials import Trials
 from trueup.procedures.switched import seen
 from trueup.schema.bisection import Attempt, Outcome
 from trueup.schema.record import Record, unchanged
-from trueup.schema.variant import CHANGEABLE, UNCHANGED, Variant, orders
+from trueup.schema.variant import CHANGEABLE, UNCHANGED, WHICHEVER, Variant, orders
 
 Answer = tuple[bool | None, str]
 """Whether the order of two layers matters, None where that was not tried, and what was seen."""
@@ -41,13 +41,14 @@ def _of_two(trials: Trials, base: Variant, minimal: tuple[str, ...], pair: tuple
     inner, outer = _in_order(pair, record)
     reverse = outer, inner
     tries = [reverse, (inner, outer)] if "compile" in pair else [reverse]  # what is compiled is known at the first call
-    answer: Answer = None, f"{outer} before {inner} cannot be brought about from outside"
+    refused = f"{outer} before {inner} cannot be brought about from outside"
     for each in tries:
         if each in CHANGEABLE:
             answer = _tried(trials, base, minimal, each)
             if not answer[1].startswith(unchanged(_name(each))):
                 return answer
-    return answer
+            refused = answer[1] if each == reverse else refused
+    return (False if refused.endswith(WHICHEVER) else None), refused
 
 
 def _tried(trials: Trials, base: Variant, minimal: tuple[str, ...], wanted: tuple[str, str]) -> Answer:

@@ -118,7 +118,7 @@ def _fully_shard(switch: Switch, compiled: Compiled, owner: ModuleType) -> None:
             switch.changed("sharded within what is compiled, not around it", modules.class_name(beneath))
             return beneath
         if compiled.is_in_place(module):
-            switch.cannot("what is compiled in place meets the hooks of its unit in each call, whichever came first")
+            switch.cannot("what is compiled in place meets the hooks of its unit in each call, whichever comes first")
         return module
 
     inner = switch.guarded(inner)
