@@ -1,6 +1,6 @@
-"""A convolutional classifier, each block compiled. Inductor of torch 2.13 computes wrong gradients in one of them.
+"""A convolutional classifier, each block compiled: Inductor of torch 2.13 computes wrong gradients in one of them.
 
-https://github.com/pytorch/pytorch/issues/185509
+On more than one thread only: https://github.com/pytorch/pytorch/issues/185509
 """
 
 import torch

@@ -255,13 +255,15 @@ def test_halving() -> None:
 class Compiled(Descent):
     """A job whose losses are those of eager code, but for the fault. Random numbers are drawn alike."""
 
-    def __init__(self, folder: Path, job: str) -> None:
+    def __init__(self, folder: Path, job: str, threads: int = 1) -> None:
         self.command = (sys.executable, str(JOBS / job))
         self.made: list[Attempt] = []
         self._folder = folder
         self.trials = Trials(self._run, limit=40, timeout=500)
-        self.base = _drawn({})
-        control, self.record = self.trials.run([_drawn({"compile": "off"}), self.base])
+        variables = {EAGER_RANDOM: "1", "OMP_NUM_THREADS": str(threads)}
+        self.base = Attempt(variant=Variant(environment=variables))
+        off = Attempt(variant=Variant(layers={"compile": "off"}, environment=variables))
+        control, self.record = self.trials.run([off, self.base])
         signature = signature_of(self.record, [control])
         assert signature is not None, "the job does not fail"
         assert signature.kind == "loss", signature.text
@@ -269,10 +271,6 @@ class Compiled(Descent):
 
     def answers(self) -> dict[str, str]:
         return {each.what: each.answer for each in narrow(self.trials, self.base, self.record)}
-
-
-def _drawn(layers: dict[str, str]) -> Attempt:
-    return Attempt(variant=Variant(layers=layers, environment={EAGER_RANDOM: "1"}))
 
 
 def test_an_operator_that_does_not_declare_what_it_changes(tmp_path: Path) -> None:
@@ -289,7 +287,7 @@ def test_an_operator_that_does_not_declare_what_it_changes(tmp_path: Path) -> No
 @pytest.mark.slow
 @pytest.mark.timeout(LONG)
 def test_gradients_that_inductor_computes_wrong(tmp_path: Path) -> None:
-    found = Compiled(tmp_path, "wrong_gradient.py").answers()
+    found = Compiled(tmp_path, "wrong_gradient.py", threads=2).answers()
     assert found["backend"] == "inductor"
     assert found["graph"].endswith("wrong_gradient.py:29)")
     assert found["subsystem"] == "lowerings"
