@@ -24,6 +24,9 @@ CONTENT = 256 << 10
 """Bytes up to which a file counts by its content; a larger one by its size and time of change."""
 CODE = (".py", ".pyi", ".so", ".yaml", ".yml", ".json", ".toml", ".cfg")
 """Kinds of files that count in folders that hold the code of others."""
+OWN = Path(trueup.__file__).resolve().parent
+BESIDE_RUNS = frozenset({"cli", "edits", "procedures", "reports"})
+"""Folders of trueup in which nothing changes what a run does and what its record says."""
 SITES = frozenset({"site-packages", "dist-packages"})
 PASSING = frozenset((
     "_", "PWD", "OLDPWD", "SHLVL", "TERM", "TERM_PROGRAM", "COLORTERM", "COLUMNS", "LINES", "WINDOWID", "DISPLAY",
@@ -55,7 +58,7 @@ class Fingerprint:
         """A digest that is another one after any change of what a run depends on."""
         host = Host(variables=self._variables, folder=self._folder)
         facts = {
-            "trueup": [trueup.__version__, *self._stated(Path(trueup.__file__).parent)],
+            "trueup": [trueup.__version__, *self._stated(OWN, SKIPPED | BESIDE_RUNS)],
             "machine": machine(host),
             "variables": sorted(relevant(self._variables)),
             "environments": [self._environment(target, host) for target in self._targets(host)],
@@ -90,7 +93,8 @@ class Fingerprint:
         interpreter = interpreter_of(target)
         folders = package_folders(target, interpreter, host)
         packages, _ = installed(folders)
-        code = [folder for folder in folders if folder.name not in SITES and folder != self._folder]
+        known = {self._folder, OWN.parent}
+        code = [folder for folder in folders if folder.name not in SITES and folder.resolve() not in known]
         return [
             interpreter.version,
             interpreter.soabi,
@@ -113,10 +117,10 @@ class Fingerprint:
                 seen.add(target.prefix)
                 yield target
 
-    def _stated(self, folder: Path) -> list[tuple[str, int, int]]:
+    def _stated(self, folder: Path, skipped: frozenset[str] = SKIPPED) -> list[tuple[str, int, int]]:
         """The code in a folder by sizes and times of change."""
         found = []
-        for path in _walk(folder, SKIPPED):
+        for path in _walk(folder, skipped):
             if path.endswith(CODE) and (state := _state(path)) is not None:
                 found.append((os.path.relpath(path, folder), state.st_size, state.st_mtime_ns))
         return found
