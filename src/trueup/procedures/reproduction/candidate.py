@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from trueup.procedures.bisection.layers import OFF
 from trueup.schema.bisection import Outcome
 
 NAME = "repro.py"
@@ -14,8 +15,6 @@ LINES = 60
 """A script has fewer."""
 WITHOUT = "--without"
 """The option of a script that leaves layers out."""
-OFF = {"attention": "math", "precision": "fp32"}
-"""Layer → the value with which trueup forces it off, where that is not `off`."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +42,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def command(self) -> tuple[str, ...]:
         """To be typed; under trueup where only that shows the fault, or leaves a layer out."""
-        settings = [word for layer in self.forced for word in ("--set", f"{layer}={OFF.get(layer, 'off')}")]
+        settings = [word for layer in self.forced for word in ("--set", f"{layer}={OFF[layer]}")]
         observed = ("trueup", "run", *settings, "--") if settings or not self.shows else ()
         return (*observed, *self.launch)
 

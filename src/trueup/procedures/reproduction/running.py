@@ -8,8 +8,9 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+from trueup.procedures.bisection.layers import OFF
 from trueup.procedures.bisection.signatures import ended
-from trueup.procedures.reproduction.candidate import NAME, OFF, Candidate
+from trueup.procedures.reproduction.candidate import NAME, Candidate
 from trueup.procedures.reproduction.judging import judged, judged_plainly
 from trueup.runs.injection import RUN_ID
 from trueup.runs.probe import Probe, ProbeError, make_probe, offline
@@ -121,7 +122,7 @@ class Runs:
 
     def _variant(self, candidate: Candidate) -> Variant:
         """What is forced off, and where the launchers of the job's Python are."""
-        layers = {layer: OFF.get(layer, "off") for layer in candidate.forced}
+        layers = {layer: OFF[layer] for layer in candidate.forced}
         return named(Variant(layers=layers, environment={"PATH": self._path} if self._beside else {}))
 
     @property
