@@ -70,14 +70,13 @@ def graphs(trials: Trials, stage: Stage, records: Sequence[Record]) -> Generator
     others = bool(rest) and len(frames) > FEW and probe(rest) == "fails"
     if (others or not rest) and probe(()) == "fails":  # this torch does not heed the variable
         return (), stage
-    told = f"fails with {stage.name} in {_numbers(found)} and {stage.below} in the other {len(rest)}"
-    if len(alone) > 1:
-        told = f"fails with {stage.name} in any one of them and {stage.below} in all others"
-    elif others:
-        told += "; without it, too: it is not the only one"
+    it = "any one of these" if len(alone) > 1 else "it" if len(found) == 1 else "these"
+    told = f"fails with {stage.name} in {it} and {stage.below} in the others, of {len(frames)} graphs"
+    if others:
+        told += "; the other way round, too, so that it is not the only one"
     elif rest and len(frames) > FEW:
         told += "; passes the other way round"
-    yield _narrowed(known, found, f"{told}, of {len(frames)} graphs")
+    yield _narrowed(known, found, told)
     one = attempt(alone[:1] or found)
     return found, Stage(name=stage.name, fails=one, below=stage.below)
 
