@@ -22,10 +22,11 @@ TESTS = {
     "test_the_fault_is_found": "found",
     "test_the_mended_job_is_clean": "clean",
     "test_the_job_is_repaired": "repaired",
+    "test_the_layers_in_conflict_are_found": "bisected",
 }
 TABLE = (
-    "| case | found | clean | repaired | by | slow | to N steps | late steps | of the expert's throughput |",
-    "|---|---|---|---|---|---|---|---|---|",
+    "| case | found | clean | repaired | bisected | by | slow | to N steps | late steps | of the expert's throughput |",
+    "|---|---|---|---|---|---|---|---|---|---|",
 )
 LIBRARIES = ("torch", "transformers", "accelerate", "peft")
 
@@ -90,7 +91,8 @@ def written(rows: dict[str, Row], day: str, versions: str) -> str:
         "An empty cell is a test that was not run in this pass, or a class that has no automatic remedy.",
         "",
         f"Found first: {share('found')}. The expert's version without a finding: {share('clean')}. "
-        f"Repaired from outside: {share('repaired')}.",
+        f"Repaired from outside: {share('repaired')}. "
+        f"Layers in conflict and their order found: {share('bisected')}.",
     ]
     if against:
         lines.append(
@@ -122,7 +124,7 @@ def _gains(rows: Iterable[Row]) -> list[str]:
 
 def _line(name: str, row: Row) -> str:
     words = {True: "yes", False: "**no**", None: ""}
-    cells = [words[row.passed.get(column)] for column in ("found", "clean", "repaired")]
+    cells = [words[row.passed.get(column)] for column in ("found", "clean", "repaired", "bisected")]
     figures = [row.to_n_steps, row.number("repaired ratio"), row.of_the_expert]
     cells += [row.figures.get("repaired remedies", ""), "yes" if row.was_slow else ""]
     cells += [f"{each:.2f}" if each else "" for each in figures]

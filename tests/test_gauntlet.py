@@ -72,13 +72,13 @@ class Case:
         return any(remedy.automatic for remedy in rule(self.expect["rule"]).remedies)
 
     def run(self, where: Path, *, fixed: bool = False, by: str = "run") -> dict[str, Any]:
-        """What `trueup run` or `fix` tells of a fresh copy of the folder, without the answers for the broken job."""
+        """What a command of trueup tells of a fresh copy of the folder, without the answers for the broken job."""
         hidden = () if fixed else ANSWERS
         job = where / self.folder.name
         shutil.copytree(self.folder, job, ignore=shutil.ignore_patterns(*hidden, "__pycache__"))
         limit = str(int(4 * self.expect["seconds"] + 120))
-        pairs = ["--pairs", "1"] if by == "fix" else []
-        command = [sys.executable, "-m", "trueup", by, *pairs, "--json", str(where / "result.json"), "--timeout", limit]
+        more = {"fix": ["--pairs", "1"], "bisect": ["--shallow"]}.get(by, [])
+        command = [sys.executable, "-m", "trueup", by, *more, "--json", str(where / "result.json"), "--timeout", limit]
         here = str(Path(sys.executable).parent)
         environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
         launch = ["--", "sh", "-c", self.launch(fixed)]
@@ -138,11 +138,20 @@ BY_HAND = {
     "memory/evaluation-predictions-accumulate": "the device is the host: predictions cannot be moved to it",
 }
 """Cases that the remedy of their rule does not repair, and why."""
+QUICK_CONFLICTS = {"adapter/reentrant-checkpoint-no-graph"}
 REPAIRS = [
     pytest.param(case, id=case.name, marks=[] if case.name in QUICK else [pytest.mark.slow])
     for case in CASES
     if case.is_automatic and case.name not in BY_HAND
 ]
+
+
+CONFLICTS = [
+    pytest.param(case, id=case.name, marks=[] if case.name in QUICK_CONFLICTS else [pytest.mark.slow])
+    for case in CASES
+    if case.expect["minimal_conflict"]
+]
+"""Cases that depend on two or more layers."""
 
 
 Property = Callable[[str, object], None]
@@ -210,6 +219,15 @@ def test_the_job_is_repaired(case: Case, tmp_path: Path, record_property: Proper
     assert result["proof"]["numerics"]["verdict"] in ("equal", "within noise", "corrected", "not compared")
     assert result["after"]["exit"]["code"] == 0
     assert case.rules & {finding["rule"] for finding in result["after"]["findings"]} == set()
+
+
+@pytest.mark.parametrize("case", CONFLICTS)
+def test_the_layers_in_conflict_are_found(case: Case, tmp_path: Path, record_property: Property) -> None:
+    result = case.run(tmp_path, by="bisect")
+    record_property("runs", sum(probe["runs"] for probe in result["probes"]))
+    assert set(result["minimal"]) == set(case.expect["minimal_conflict"])
+    assert result["one_minimal"]
+    assert result["order_matters"] is case.expect["order_matters"], result["order"]
 
 
 def test_each_case_says_what_it_is_about() -> None:
