@@ -122,9 +122,15 @@ def test_what_has_no_step_of_its_own_or_no_way_is_not_run() -> None:
     backward = Applied(layer="compile", event="compiled_autograd")
     assert order(runs.trials, BASE, ("sharding", "compile"), job(SHARDED, backward))[0] is False
     assert order(runs.trials, BASE, ("checkpointing", "compile"), job(COMPILED))[0] is False
-    assert order(runs.trials, BASE, ("adapter", "sharding"), job(ADAPTED, SHARDED)) == (
+    matters, words = order(runs.trials, BASE, ("adapter", "sharding"), job(ADAPTED, SHARDED))
+    assert matters is False
+    assert words is not None
+    assert "adapters have to come first, as they do here" in words
+    cast = Applied(layer="precision", event="to", module="Model")
+    assert order(runs.trials, BASE, ("precision", "compile"), job(cast, COMPILED))[0] is False
+    assert order(runs.trials, BASE, ("precision", "sharding"), job(cast, SHARDED)) == (
         None,
-        "sharding before adapter cannot be brought about from outside",
+        "sharding before precision cannot be brought about from outside",
     )
     assert order(runs.trials, BASE, ("sharding",), job(SHARDED)) == (None, None)
     assert runs.asked == []
@@ -141,6 +147,6 @@ def test_a_step_that_failed_was_the_last_one() -> None:
 
 def test_of_three_layers_one_pair_is_enough() -> None:
     runs = Runs(lambda order: shown(order != ("compile", "sharding")))
-    found = order(runs.trials, BASE, ("adapter", "compile", "sharding"), job(ADAPTED, SHARDED, COMPILED))
+    found = order(runs.trials, BASE, ("adapter", "sharding", "compile"), job(ADAPTED, SHARDED, COMPILED))
     assert found[0] is True
     assert runs.asked == [("compile", "adapter"), ("compile", "sharding")]

@@ -12,6 +12,14 @@ from trueup.schema.bisection import Attempt, Outcome
 from trueup.schema.record import Record, unchanged
 from trueup.schema.variant import CHANGEABLE, UNCHANGED, WHICHEVER, Variant, orders
 
+TRACED = f"what is compiled is traced at its first call, with the dtypes of then, {WHICHEVER}"
+SETTLED = {
+    ("adapter", "sharding"): "units and replicas are made of the parameters that are there: adapters have to come "
+    "first, as they do here",
+    ("precision", "compile"): TRACED,
+    ("compile", "precision"): TRACED,
+}
+"""(what lies within, what is around it) → why no other order is to be tried."""
 Answer = tuple[bool | None, str]
 """Whether the order of two layers matters, None where that was not tried, and what was seen."""
 
@@ -39,6 +47,8 @@ def _of_two(trials: Trials, base: Variant, minimal: tuple[str, ...], pair: tuple
     if absent is not None:
         return False, f"{absent} is no step of its own in this job: there is no other order"
     inner, outer = _in_order(pair, record)
+    if (inner, outer) in SETTLED:
+        return False, SETTLED[inner, outer]
     reverse = outer, inner
     tries = [reverse, (inner, outer)] if "compile" in pair else [reverse]  # what is compiled is known at the first call
     refused = f"{outer} before {inner} cannot be brought about from outside"
