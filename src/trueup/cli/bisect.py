@@ -109,7 +109,7 @@ def bisect(
     from trueup.procedures.bisection.fails_when import FaultError, signature_from
     from trueup.procedures.bisection.reproducing import with_reproduction
     from trueup.procedures.bisection.walk import bisect as bisected
-    from trueup.procedures.probes import Probes
+    from trueup.procedures.probes import Interrupted, Probes
     from trueup.reports.issue import with_issue
     from trueup.runs.executors import executor_for
     from trueup.runs.probe import ProbeError
@@ -145,7 +145,7 @@ def bisect(
                 run,
                 fault=signature,
                 layers=chosen,
-                at_once=executor.at_once,
+                at_once=1 if signature is not None and signature.kind == "slow" else executor.at_once,
                 limit=runs,
                 timeout=timeout,
                 deep=not shallow,
@@ -156,6 +156,9 @@ def bisect(
         return error.code
     except ProbeError as error:
         raise click.UsageError(str(error)) from error
+    except Interrupted:
+        click.echo("trueup: interrupted; the same command goes on where it was", err=True)
+        return exits.INTERRUPTED
     known = [f"{run.remembered} of these runs were made by an earlier bisect"] if run.remembered else []
     found = with_notes(found, [*known, *executor.notes, *probes.limits])
     if found.verdict == "found" and not shallow:
