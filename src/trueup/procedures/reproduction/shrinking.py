@@ -8,14 +8,15 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 
-def fewest(items: Sequence[Item], does: Callable[[list[Item]], bool]) -> list[Item]:
+def fewest(items: Sequence[Item], does: Callable[[list[Item]], bool], parts: int = 1) -> list[Item]:
     """A part of `items` that `does`, from which no single one can be left out; `items` must do.
 
-    Halves are left out first, then quarters, and so on: Zeller and Hildebrandt, "Simplifying and isolating
-    failure-inducing input" (2002), without the runs of the parts by themselves, which seldom do here.
+    All are left out first, or one after the other of so many `parts`; then halves of these, and so on: Zeller and
+    Hildebrandt, "Simplifying and isolating failure-inducing input" (2002), without the runs of the parts by
+    themselves, which seldom do here.
     """
     kept = list(items)
-    size = len(kept)
+    size = max(len(kept) // parts, 1)
     while size >= 1 and kept:
         start, before = len(kept), len(kept)
         while start > 0:

@@ -24,7 +24,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     needs: frozenset[str]
     """Names that it reads."""
     own: frozenset[str]
-    """Those that it reads outside of its keyword arguments."""
+    """Those that its head, or its line outside of keyword arguments, reads."""
 
 
 def statements(tree: cst.Module) -> list[Statement]:
@@ -36,10 +36,22 @@ def _statements(tree: cst.Module, holder: cst.CSTNode, inside: tuple[cst.CSTNode
     for node in holder.children:
         if isinstance(node, cst.BaseStatement):
             makes, needs = names(tree.code_for_node(node))
-            yield Statement(node=node, inside=inside, makes=makes, needs=needs, own=needs)
+            yield Statement(node=node, inside=inside, makes=makes, needs=needs, own=_of_head(tree, node, needs))
             yield from _statements(tree, node, (*inside, node))
         else:
             yield from _statements(tree, node, inside)
+
+
+def _of_head(tree: cst.Module, node: cst.BaseStatement, needs: frozenset[str]) -> frozenset[str]:
+    """What a compound statement reads before its body; what a line reads."""
+    if isinstance(node, cst.SimpleStatementLine):
+        return needs
+    if not isinstance(node, (cst.ClassDef, cst.FunctionDef, cst.For, cst.While, cst.If, cst.With)):
+        return frozenset()
+    changes: dict[str, object] = {"body": cst.SimpleStatementSuite([cst.Pass()]), "leading_lines": ()}
+    if isinstance(node, (cst.For, cst.While, cst.If)):
+        changes["orelse"] = None
+    return names(tree.code_for_node(node.with_changes(**changes)))[1]
 
 
 def with_arguments(tree: cst.Module, every: Sequence[Statement]) -> list[Statement]:

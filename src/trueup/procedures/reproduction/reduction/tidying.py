@@ -93,7 +93,9 @@ class _Joined(cst.CSTTransformer):
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         if "\n" not in self._tree.code_for_node(original_node):
-            return updated_node
+            last = updated_node.args[-1:]
+            rest = [each.with_changes(comma=_comma(True), whitespace_after_arg=_NONE) for each in last]
+            return updated_node.with_changes(args=[*updated_node.args[:-1], *rest])
         arguments = [
             argument.with_changes(comma=_comma(last=argument is updated_node.args[-1]), whitespace_after_arg=_NONE)
             for argument in updated_node.args
