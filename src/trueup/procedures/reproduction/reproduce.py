@@ -16,6 +16,10 @@ from trueup.schema.bisection import Bisection, Reproduction
 
 SECONDS = 300.0
 """That a search may take."""
+LEAST = 15
+"""Times as long as the job the search may take, where that is more."""
+LONGEST = 3
+"""Times as long as asked for it may take then."""
 SYNTHESIS = 0.5
 """Share of them for the first way."""
 
@@ -31,11 +35,12 @@ def reproduce(
 ) -> tuple[Reproduction | None, str]:
     """A script and its commands, each seen to fail or pass, or None with the reason. Its issue text is empty.
 
-    `bisection` must have a minimal set, a signature and the record of the failing job.
+    `bisection` must have a minimal set, a signature and the record of the failing job. `budget` is in seconds; what was
+    found by then is proved beyond it.
     """
     if not bisection.minimal or bisection.signature is None or bisection.record is None:
         return None, "no minimal set was found"
-    whole = Budget(budget)
+    whole = Budget(max(budget, min(LEAST * (bisection.record.duration_s or 0.0), LONGEST * budget)))
     reasons: list[str] = []
     ways: tuple[tuple[str, float, Way], ...] = (
         ("written from the record", SYNTHESIS, lambda each, title: synthesised(bisection, each, title, whole)),

@@ -45,13 +45,15 @@ SETTINGS: tuple[Simplification, ...] = (
     _settings("sharding", sharding_strategy=None),
     _settings("sharding", use_orig_params=None),
 )
-EXTRAS: tuple[Simplification, ...] = (_with(clip=False), _with(attention=False), _settings("adapter", others=None))
+EXTRAS: tuple[Simplification, ...] = (_with(clip=False), _with(attention=False))
 """What a fault seldom needs."""
+SELDOM: tuple[Simplification, ...] = (_settings("adapter", others=None), _with(ranks=1))
+"""What one that raises seldom needs, too."""
 
 
 def lean(recipe: Recipe) -> Recipe:
-    """Without what a fault seldom needs; more than one rank is what one that raises seldom needs."""
-    for change in (*EXTRAS, *([_with(ranks=1)] if recipe.sign is None else [])):
+    """Without what a fault seldom needs."""
+    for change in (*EXTRAS, *(SELDOM if recipe.sign is None else ())):
         recipe = change(recipe) if _fits(recipe, change(recipe), raises=True) else recipe
     return recipe
 
@@ -63,7 +65,7 @@ def of(recipe: Recipe, raises: bool) -> list[list[Simplification]]:
     """
     return [
         [change for change in group if change(recipe) != recipe and _fits(recipe, change(recipe), raises)]
-        for group in ((*RISKY, *SETTINGS), EXTRAS)
+        for group in ((*RISKY, *SETTINGS), (*EXTRAS, *SELDOM))
     ]
 
 
