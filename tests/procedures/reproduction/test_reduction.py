@@ -12,7 +12,7 @@ from trueup.procedures.reproduction.candidate import Candidate, Sources
 from trueup.procedures.reproduction.reduction.constants import with_arguments, with_files
 from trueup.procedures.reproduction.reduction.deleting import fewest_statements
 from trueup.procedures.reproduction.reduction.flattening import flattened
-from trueup.procedures.reproduction.reduction.launching import standalone
+from trueup.procedures.reproduction.reduction.launching import standalone, without_shell
 from trueup.procedures.reproduction.reduction.merging import merged
 from trueup.procedures.reproduction.reduction.noise import without_noise
 from trueup.procedures.reproduction.reduction.sizes import COUNTS, small
@@ -337,6 +337,11 @@ def test_a_configuration_file_of_accelerate_becomes_options() -> None:
 def test_a_launcher_without_a_file_stays() -> None:
     assert standalone(("torchrun", "--standalone"), {}) == ("torchrun", "--standalone")
     assert standalone(("accelerate", "launch", "--config_file", "b.yaml"), {})[-1] == "b.yaml"
+
+
+def test_a_shell_around_one_command_is_not_needed() -> None:
+    assert without_shell(("sh", "-c", "torchrun 'train.py' --lr 1")) == ("torchrun", "train.py", "--lr", "1")
+    assert without_shell(("bash", "-c", "cd a && python b.py"))[0] == "bash"
 
 
 def test_a_module_is_launched_as_a_file() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from jobs import (
     AUTOCAST,
@@ -27,6 +28,7 @@ from jobs import (
     job,
 )
 
+from trueup.procedures.reproduction.budget import repeats
 from trueup.procedures.reproduction.candidate import LINES, Candidate, Sources
 from trueup.procedures.reproduction.reading import recipes
 from trueup.procedures.reproduction.reproduce import reproduce
@@ -168,6 +170,20 @@ def test_a_fault_that_a_layer_does_not_cure_is_no_reproduction() -> None:
     found, why = reproduce(bisection(record, *minimal), SOURCES, Stubborn(lambda each: True))
     assert found is None
     assert "not well without sharding" in why
+
+
+def test_a_fault_that_comes_and_goes_is_asked_for_more_than_once() -> None:
+    class Sometimes(Judged):
+        def observed(self, each: Candidate) -> tuple[str, str]:  # type: ignore[override]
+            outcome, why = super().observed(each)
+            return ("passes", "this time") if outcome == "fails" and len(self.seen) % 2 else (outcome, why)
+
+        plain = observed  # type: ignore[assignment]
+
+    record, minimal = JOBS["compile, then FSDP2"]
+    found = msgspec.structs.replace(bisection(record, *minimal), rate=0.5)
+    assert reproduce(found, SOURCES, Sometimes(lambda each: True))[0] is not None
+    assert [repeats(rate) for rate in (1.0, 0.9, 0.5, 0.1)] == [1, 2, 5, 6]
 
 
 def test_nothing_is_run_twice_and_no_more_than_the_budget() -> None:

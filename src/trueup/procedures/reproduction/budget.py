@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -29,17 +30,32 @@ class Budget:
         return Budget(share * max(self._until - now, 0.0), self._left, self._clock)
 
 
-class Checked:
-    """`Checks` within a budget; outcomes are kept."""
+MISSED = 0.05
+"""Chance of taking a fault that comes and goes for gone."""
+REPEATS = 6
+"""Runs of one candidate at most."""
 
-    def __init__(self, checks: Checks, budget: Budget) -> None:
+
+def repeats(rate: float) -> int:
+    """Runs that must pass in a row, for a fault that shows in a share `rate` of them."""
+    return 1 if rate >= 1 else min(REPEATS, math.ceil(math.log(MISSED) / math.log(1 - max(rate, 0.1))))
+
+
+class Checked:
+    """`Checks` within a budget; outcomes are kept.
+
+    A fault that shows in a share `rate` of the runs is gone only when as many runs in a row pass as make that sure.
+    """
+
+    def __init__(self, checks: Checks, budget: Budget, rate: float = 1.0) -> None:
         self.budget = budget
+        self._rate = rate
         self._checks = checks
         self._known: dict[tuple[bool, Candidate], tuple[Outcome, str]] = {}
 
     def within(self, budget: Budget) -> Checked:
         """The same, with the same memory, within another budget."""
-        other = Checked(self._checks, budget)
+        other = Checked(self._checks, budget, self._rate)
         other._known = self._known
         return other
 
@@ -64,6 +80,10 @@ class Checked:
     ) -> tuple[Outcome, str]:
         key = (observed, candidate)
         if key not in self._known:
-            self.budget.spend()
-            self._known[key] = run(candidate)
+            for _ in range(repeats(self._rate)):
+                self.budget.spend()
+                result = run(candidate)
+                if result[0] != "passes":
+                    break
+            self._known[key] = result
         return self._known[key]

@@ -48,7 +48,7 @@ def reproduce(
     )
     for words, share, way in ways:
         say(f"a script {words}")
-        checked = Checked(checks, whole.part(share))
+        checked = Checked(checks, whole.part(share), bisection.rate or 1.0)
         try:
             found, why = way(checked, title_of(bisection))
         except OutOfBudget:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
 
+SHELLS = ("sh", "bash", "zsh")
+SYNTAX = frozenset(";&|<>$`(){}*?\n")
+"""Signs by which a shell does more than start one command."""
 OPTION = "--config_file"
 NAMES = {"use_cpu": "cpu"}
 """Key of accelerate's file → its option, where that has another name."""
@@ -34,6 +38,13 @@ def standalone(words: Sequence[str], files: Mapping[str, str]) -> tuple[str, ...
     if settings is None:
         return tuple(words)
     return (*words[:place], *_options(settings), *words[place + (1 if sign else 2) :])
+
+
+def without_shell(words: Sequence[str]) -> tuple[str, ...]:
+    """`sh -c "python train.py"` as `python train.py`; what needs a shell stays as it is."""
+    if len(words) == 3 and words[0].rpartition("/")[2] in SHELLS and words[1] == "-c" and not SYNTAX & set(words[2]):
+        return tuple(shlex.split(words[2]))
+    return tuple(words)
 
 
 def _settings(text: str) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from trueup.procedures.reproduction.judging import RAISED
 from trueup.procedures.reproduction.reduction.constants import with_arguments, with_files
 from trueup.procedures.reproduction.reduction.deleting import fewest_statements
 from trueup.procedures.reproduction.reduction.flattening import flattened
-from trueup.procedures.reproduction.reduction.launching import standalone
+from trueup.procedures.reproduction.reduction.launching import standalone, without_shell
 from trueup.procedures.reproduction.reduction.merging import merged
 from trueup.procedures.reproduction.reduction.noise import without_noise
 from trueup.procedures.reproduction.reduction.sizes import COUNTS, small
@@ -90,7 +90,8 @@ def _beginnings(sources: Sources, title: str, minimal: tuple[str, ...], shows: b
     assert sources.script is not None
     own = sources.files[sources.script]
     one = merged(sources.script, sources.files)
-    place = _place(sources.command, sources.script)
+    command = without_shell(sources.command)
+    place = _place(command, sources.script)
     if place is None:
         return
     begin, words = place
@@ -99,7 +100,7 @@ def _beginnings(sources: Sources, title: str, minimal: tuple[str, ...], shows: b
         empty = Candidate(script="", launch=launch, alone=alone, outside=minimal, shows=shows)
         return _with_body(empty, text, title, minimal)
 
-    before = standalone(sources.command[:begin], sources.files)
+    before = standalone(command[:begin], sources.files)
     plain = with_arguments(one, words) if one is not None else None
     if plain is not None:
         text = flattened(with_files(plain, sources.files))
