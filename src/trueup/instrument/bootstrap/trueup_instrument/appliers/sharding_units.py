@@ -16,11 +16,12 @@ from trueup_instrument.appliers import casting, whole_fsdp1, whole_fsdp2
 from trueup_instrument.appliers.agreeing import agree, agree_on_flat
 from trueup_instrument.appliers.averaging import Averaging, Unit
 from trueup_instrument.appliers.naming import Naming
-from trueup_instrument.appliers.replacing import change_arguments
+from trueup_instrument.appliers.replacing import change_arguments, replace
 from trueup_instrument.wrappers import modules_given
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
@@ -32,6 +33,8 @@ def attach(switch: Switch, averaging: Averaging) -> None:
     whole_fsdp2.attach(switch, averaging, units.stays_whole)
     wrapper = _Wrapper(switch, averaging, units)
     switch.after(whole_fsdp1.FSDP1, wrapper.attach)
+    switch.after("torch.nn.utils.clip_grad", _clip_both)
+    switch.after("torch.optim.optimizer", lambda module: replace(module, "_default_to_fused_or_foreach", _one_by_one))
 
 
 class _Units:
@@ -115,3 +118,45 @@ class _Wrapper:
             casting.cast_in_forward(unit, policy.param_dtype)
         self._averaging.add(Unit([unit], group, getattr(policy, "reduce_dtype", None)))
         self._switch.changed(f"parameters stay whole, gradients are averaged over {group.size()} ranks", name)
+
+
+# -- gradients of which some are split and some are whole, which torch does not take together --------------------------
+
+
+def _is_mixed(tensors: Any) -> bool:
+    return len({hasattr(each, "_local_tensor") for each in tensors if each is not None}) > 1
+
+
+def _clip_both(module: ModuleType) -> None:
+    for name in ("_get_total_norm", "get_total_norm"):
+        replace(module, name, _norm_of_both)
+    replace(module, "_has_foreach_support", _unless_mixed)
+
+
+def _norm_of_both(original: Callable[..., Any]) -> Callable[..., Any]:
+    def get_total_norm(tensors: Any, norm_type: float = 2.0, *args: Any, **kwargs: Any) -> Any:
+        given = [tensors] if isinstance(tensors, sys.modules["torch"].Tensor) else list(tensors)
+        if not _is_mixed(given):
+            return original(given, norm_type, *args, **kwargs)
+        split = [each for each in given if hasattr(each, "_local_tensor")]
+        whole = [each for each in given if not hasattr(each, "_local_tensor")]
+        both = [original(split, norm_type).full_tensor(), original(whole, norm_type)]
+        return original(both, norm_type, *args, **kwargs)
+
+    return get_total_norm
+
+
+def _unless_mixed(original: Callable[..., Any]) -> Callable[..., Any]:
+    def has_foreach_support(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(tensors, *args, **kwargs) and not _is_mixed(tensors)
+
+    return has_foreach_support
+
+
+def _one_by_one(original: Callable[..., Any]) -> Callable[..., Any]:
+    """An optimizer that chooses for itself steps over them in a loop."""
+
+    def default_to_fused_or_foreach(params: Any, *args: Any, **kwargs: Any) -> Any:
+        return (False, False) if _is_mixed(params) else original(params, *args, **kwargs)
+
+    return default_to_fused_or_foreach
