@@ -25,6 +25,7 @@ BACKEND = "TORCH_BISECT_BACKEND"
 SUBSYSTEM = "TORCH_BISECT_SUBSYSTEM"
 LAST = "TORCH_BISECT_MAX"
 LENGTH_KEPT = 200
+OPERATOR = re.compile(r"<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")
 
 
 def attach(session: Session) -> None:
@@ -69,7 +70,7 @@ def _told(debug_info: Callable[[], Any] | None) -> str | None:
     """What the bisector would tell of it; of a node of a graph also its operator and the user's line."""
     if debug_info is None:
         return None
-    told = str(debug_info())
+    told = OPERATOR.sub(r"\1.\2", str(debug_info()))
     for cell in getattr(debug_info, "__closure__", None) or ():
         node = cell.cell_contents
         if hasattr(node, "target") and hasattr(node, "meta"):
