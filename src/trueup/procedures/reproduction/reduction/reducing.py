@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -31,58 +31,70 @@ def reduced(bisection: Bisection, sources: Sources, checks: Checked, title: str)
     if sources.script is None or parsed(sources.files.get(sources.script, "(")) is None:
         return [], "the command starts no Python script of this folder"
     assert bisection.signature is not None
-    shows = bisection.signature.kind in RAISED
-    beginnings = _beginnings(sources, title, bisection.minimal, shows)
+    beginnings = _beginnings(sources, title, bisection.minimal, bisection.signature.kind in RAISED)
     start = next((each for each in beginnings if checks.fails(each)), None)
     if start is None:
         return [], "the job's script does not fail in the same way by itself"
-    found = [start]
-
-    def tries(change: Callable[[str], str], cured: bool = False) -> bool:
-        """Take a change of the last script over where that still fails, and is cured as it is to be."""
-        before = found[-1]
-        after = _with_body(before, change(body_of(before.script)), title, bisection.minimal)
-        if after == before or not checks.fails(after):
-            return False
-        if cured and not all(checks.passes(after, layer) for layer in bisection.minimal):
-            return False
-        found.append(after)
-        return True
-
+    way = _WayDown(start, checks, title, bisection.minimal)
     try:
-        if start.outside:
-            for layers in _subsets(bisection.minimal):
-                left = tuple(layer for layer in bisection.minimal if layer not in layers)
-                before = found[-1]
-                switched = msgspec.structs.replace(before, outside=left)
-                body = with_switches(body_of(before.script), layers)
-                after = _with_body(switched, body, title, bisection.minimal)
-                if not all(f'"{layer}" ' in body and " off" in body for layer in layers):
-                    continue
-                if checks.fails(after) and all(checks.passes(after, layer) for layer in bisection.minimal):
-                    found.append(after)
-                    break
-        if not tries(small):
-            tries(lambda text: small(text, COUNTS))
-        current = found[-1]
-        inside = [layer for layer in bisection.minimal if layer not in current.outside]
-
-        def does(body: str) -> bool:
-            if any(f'"{layer}"' not in body for layer in inside):
-                return False  # a layer without which it fails as well
-            after = _with_body(current, body, title, bisection.minimal)
-            fails = checks.fails(after)
-            if fails:
-                found.append(after)
-            return fails
-
-        fewest_statements(body_of(current.script), does)
-        alone = msgspec.structs.replace(found[-1], alone=True)
-        if alone != found[-1] and checks.fails(alone):
-            found.append(alone)
+        way.switch()
+        if not way.take(way.changed(small(way.body))):
+            way.take(way.changed(small(way.body, COUNTS)))
+        way.delete()
+        way.take(msgspec.structs.replace(way.found[-1], alone=True))
     except OutOfBudget:
         pass
-    return [*found[: -KEPT - 1 : -1], start], ""
+    return [*way.found[: -KEPT - 1 : -1], start], ""
+
+
+class _WayDown:
+    """The scripts that failed so far, the smallest last."""
+
+    def __init__(self, start: Candidate, checks: Checked, title: str, minimal: tuple[str, ...]) -> None:
+        self.found = [start]
+        self._checks = checks
+        self._title = title
+        self._minimal = minimal
+
+    @property
+    def body(self) -> str:
+        """Of the last one, below its docstring."""
+        return self.found[-1].script.partition('"""\n\n')[2]
+
+    def changed(self, body: str) -> Candidate:
+        """The last one with another body."""
+        return _with_body(self.found[-1], body, self._title, self._minimal)
+
+    def take(self, after: Candidate) -> bool:
+        """Go on from another script where that fails in the same way."""
+        if after == self.found[-1] or not self._checks.fails(after):
+            return False
+        self.found.append(after)
+        return True
+
+    def switch(self) -> None:
+        """Give it switches of its own, of as many layers as are seen to cure it then."""
+        start, body = self.found[-1], self.body
+        for layers in _subsets(self._minimal):
+            switched = with_switches(body, layers)
+            if not all(f'"{layer}" in off' in switched or f'"{layer}" not in off' in switched for layer in layers):
+                continue
+            left = tuple(layer for layer in self._minimal if layer not in layers)
+            outside = msgspec.structs.replace(start, outside=left)
+            after = _with_body(outside, switched, self._title, self._minimal)
+            if self._checks.fails(after) and all(self._checks.passes(after, layer) for layer in self._minimal):
+                self.found.append(after)
+                return
+
+    def delete(self) -> None:
+        """Leave out what it does not need; a switch stays, since without its layer it would fail as well."""
+        inside = [layer for layer in self._minimal if layer not in self.found[-1].outside]
+
+        def does(body: str) -> bool:
+            after = self.changed(body)
+            return after == self.found[-1] or (all(f'"{each}"' in body for each in inside) and self.take(after))
+
+        fewest_statements(self.body, does)
 
 
 def _beginnings(sources: Sources, title: str, minimal: tuple[str, ...], shows: bool) -> Iterator[Candidate]:
@@ -139,8 +151,3 @@ def _with_body(candidate: Candidate, body: str, title: str, minimal: tuple[str, 
     """The candidate with another text below its docstring."""
     text = tidied(body).replace(BARE, HEADER)
     return msgspec.structs.replace(candidate, script=f"{documented(title, candidate, minimal)}\n\n{text}")
-
-
-def body_of(script: str) -> str:
-    """What stands below the docstring."""
-    return script.partition('"""\n\n')[2]

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import libcst as cst
 import msgspec
 
-Body = cst.SimpleStatementLine | cst.BaseCompoundStatement
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
