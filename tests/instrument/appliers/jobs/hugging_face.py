@@ -59,7 +59,8 @@ if sys.argv[1:] == ["without adapter"]:
     sys.exit()
 adapted = get_peft_model(model, LORA)
 layer = adapted.base_model.model.model.layers[0].self_attn.q_proj
-before = layer.base_layer.weight.detach().clone()
+base = getattr(layer, "base_layer", layer)
+before = base.weight.detach().clone()
 trainer, losses = trained(adapted)
 
 os.environ["ACCELERATE_MIXED_PRECISION"] = "bf16"  # as `accelerate launch` does
@@ -76,15 +77,14 @@ print(
         {
             "losses": losses,
             "adapter layer": type(layer).__name__,
-            "base layer": type(layer.base_layer).__name__,
-            "adapter trainable": any(p.requires_grad for n, p in adapted.named_parameters() if "lora_" in n),
-            "base trainable": layer.base_layer.weight.requires_grad,
-            "base moved": not torch.equal(layer.base_layer.weight.to(before.dtype), before),
+            "base layer": type(base).__name__,
+            "of the adapter": sum("lora_" in n or "modules_to_save" in n for n, _ in adapted.named_parameters()),
+            "base trainable": base.weight.requires_grad,
+            "base moved": not torch.equal(base.weight.to(before.dtype), before),
             "init": LORA.init_lora_weights,
-            "copy of the head trainable": adapted.base_model.model.lm_head.modules_to_save.default.weight.requires_grad,
-            "original head trainable": adapted.base_model.model.lm_head.original_module.weight.requires_grad,
+            "head trainable": adapted.base_model.model.lm_head.weight.requires_grad,
             "checkpointing flag": model.is_gradient_checkpointing,
-            "model dtype": str(layer.base_layer.weight.dtype),
+            "model dtype": str(base.weight.dtype),
             "attention": model.config._attn_implementation,
             "second attention": second.config._attn_implementation,
             "mixed precision": [accelerator.mixed_precision, trainer.accelerator.mixed_precision],

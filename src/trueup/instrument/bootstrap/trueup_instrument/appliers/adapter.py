@@ -1,7 +1,9 @@
-"""`adapter=off`: PEFT's layers pass their input to the base layer, and the base model is trained in their place.
+"""`adapter=off`: PEFT's layers are taken out again, and the base model is trained in their place.
 
-The structure stays: wrappers, names and configurations. What could be trained before the adapter was added can be
-trained again; where nothing could, everything of a floating dtype is. Adapter parameters are never trained.
+`PeftModel` and its configurations stay, as they are around a model whose layers were unloaded. What could be trained
+before the adapter was added can be trained again; where nothing could, everything of a floating dtype is. Programs
+freeze parameters by name afterwards, and give the optimizer those of the adapter: when it is made, what was to be
+trained is thawed once more, and an optimizer that is left with nothing gets that.
 
 Quantized weights cannot be trained without an adapter: that they are quantized while they are loaded is left out with
 it. Weights that were saved quantized stay as they are.
@@ -27,36 +29,91 @@ CHANGES_BASE = ("pissa", "corda", "olora", "mica", "loftq", "lora_ga")
 
 
 def attach(switch: Switch) -> None:
-    switch.after("peft.utils.other", lambda module: _auxiliary(switch, module))
-    switch.after("peft.tuners.tuners_utils", lambda module: _tuners(switch, module))
+    trained = Trained()
+    switch.after("peft.utils.other", lambda module: _auxiliary(switch, trained, module))
+    switch.after("peft.tuners.tuners_utils", lambda module: _tuners(switch, trained, module))
+    switch.after("torch.optim.optimizer", lambda module: _optimizers(switch, trained, module.Optimizer))
     switch.after("peft.peft_model", lambda module: _prompts(switch, module))
     unquantized: weakref.WeakSet[Any] = weakref.WeakSet()
     switch.after("transformers.modeling_utils", lambda module: _loading(switch, unquantized, module.PreTrainedModel))
     switch.after("peft.utils.other", lambda module: _preparing(unquantized, module))
 
 
-def _auxiliary(switch: Switch, module: ModuleType) -> None:
+class Trained:
+    """The parameters that are trained in the place of adapters."""
+
+    def __init__(self) -> None:
+        self._references: list[weakref.ref[Any]] = []
+
+    def add(self, parameter: Any) -> None:
+        """This one, too."""
+        if not any(reference() is parameter for reference in self._references):
+            self._references.append(weakref.ref(parameter))
+
+    def thawed(self) -> list[Any]:
+        """All that are still there, each ready to be trained."""
+        found = [parameter for reference in self._references if (parameter := reference()) is not None]
+        return [parameter.requires_grad_() for parameter in found]
+
+
+def _auxiliary(switch: Switch, trained: Trained, module: ModuleType) -> None:
     """`modules_to_save` and trainable tokens: copies that would be trained in the place of the original."""
-    for name in ("AuxiliaryTrainingWrapper", "ModulesToSaveWrapper", "TrainableTokensWrapper"):
-        kind = getattr(module, name, None)
-        if kind is not None and "enable_adapters" in vars(kind):
-            replace(kind, "__init__", _made_disabled)
-            replace(kind, "enable_adapters", lambda original: lambda self, enabled: original(self, False))
-    replace(module, "_set_layer_requires_grad", lambda original: lambda layer, requires_grad: original(layer, False))
-    replace(module, "set_additional_trainable_modules", lambda original: _keeping(switch, original, _model_of))
+    wrapper = getattr(module, "AuxiliaryTrainingWrapper", None) or module.ModulesToSaveWrapper
+    take_out = switch.guarded(lambda model: _take_out(model, wrapper, lambda child: child.original_module))
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        add = _keeping(switch, trained, original)
+
+        def set_additional_trainable_modules(*args: Any, **kwargs: Any) -> Any:
+            result = add(*args, **kwargs)
+            take_out(_model_of(args, kwargs))
+            return result
+
+        return set_additional_trainable_modules
+
+    replace(module, "set_additional_trainable_modules", make)
 
 
-def _made_disabled(original: Callable[..., Any]) -> Callable[..., Any]:
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        self._disable_adapters = True
+def _tuners(switch: Switch, trained: Trained, module: ModuleType) -> None:
+    layer = module.BaseTunerLayer
+    layer.disable_adapters = property(lambda self: True)
+    take_out = switch.guarded(lambda model: _take_out(model, layer, lambda child: child.get_base_layer()))
 
-    return __init__
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        inject = _plain(switch, _keeping(switch, trained, original))
+
+        def inject_adapter(self: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
+            result = inject(self, model, *args, **kwargs)
+            take_out(model)
+            return result
+
+        return inject_adapter
+
+    replace(module.BaseTuner, "inject_adapter", make)
 
 
-def _tuners(switch: Switch, module: ModuleType) -> None:
-    module.BaseTunerLayer.disable_adapters = property(lambda self: True)
-    replace(module.BaseTuner, "inject_adapter", lambda original: _plain(switch, _keeping(switch, original, _model_of)))
+def _take_out(model: Any, wrapper: Any, inner: Callable[[Any], Any]) -> None:
+    """Put back what wrappers of this kind hold. A tuner that holds nothing passes its input through."""
+    for parent in [each for each in model.modules() if not isinstance(each, wrapper)]:
+        for name, child in list(parent.named_children()):
+            if isinstance(child, wrapper) and (hasattr(child, "base_layer") or hasattr(child, "original_module")):
+                held = inner(child)
+                held.train(child.training)
+                setattr(parent, name, held)
+
+
+def _optimizers(switch: Switch, trained: Trained, kind: Any) -> None:
+    def change(arguments: dict[str, Any]) -> None:
+        thawed = trained.thawed()
+        if not thawed:
+            return
+        given = list(arguments["params"])
+        arguments["params"] = given
+        if not any(group["params"] if isinstance(group, dict) else True for group in given):
+            arguments["params"] = thawed
+            switch.changed("the base model in the place of the adapter's parameters", type(arguments["self"]).__name__)
+
+    change_arguments(switch, kind, "__init__", change)
 
 
 def _model_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -65,16 +122,14 @@ def _model_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return named if named is not None else args[1] if len(args) > 1 and hasattr(args[1], "parameters") else args[0]
 
 
-def _keeping(
-    switch: Switch, original: Callable[..., Any], model_of: Callable[[tuple[Any, ...], dict[str, Any]], Any]
-) -> Callable[..., Any]:
+def _keeping(switch: Switch, trained: Trained, original: Callable[..., Any]) -> Callable[..., Any]:
     """`original`, after which the base model is trained as before and whatever was added is not."""
-    restore = switch.guarded(lambda model, flags: _restore(switch, model, flags))
+    restore = switch.guarded(lambda model, flags: _restore(switch, trained, model, flags))
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if any(getattr(value, "is_prompt_learning", False) for value in (*args, *kwargs.values())):
             return original(*args, **kwargs)
-        model = model_of(args, kwargs)
+        model = _model_of(args, kwargs)
         flags = {id(parameter): parameter.requires_grad for parameter in model.parameters()}
         result = original(*args, **kwargs)
         restore(model, flags)
@@ -83,7 +138,7 @@ def _keeping(
     return call
 
 
-def _restore(switch: Switch, model: Any, flags: dict[int, bool]) -> None:
+def _restore(switch: Switch, trained: Trained, model: Any, flags: dict[int, bool]) -> None:
     if not any(flags.values()):
         flags = dict.fromkeys(flags, True)
     for parameter in model.parameters():
@@ -92,7 +147,9 @@ def _restore(switch: Switch, model: Any, flags: dict[int, bool]) -> None:
         if wanted and not can_be:
             switch.cannot("quantized parameters of the base model are not trained", modules.class_name(model))
         parameter.requires_grad_(wanted and can_be)
-    switch.changed("adapters pass through, the base model is trained", modules.class_name(model))
+        if wanted and can_be:
+            trained.add(parameter)
+    switch.changed("adapters taken out, the base model is trained", modules.class_name(model))
 
 
 def _plain(switch: Switch, original: Callable[..., Any]) -> Callable[..., Any]:
