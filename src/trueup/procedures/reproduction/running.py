@@ -21,6 +21,11 @@ from trueup.schema.bisection import Outcome, Signature
 from trueup.schema.record import Record
 from trueup.schema.variant import Variant, named
 
+LONGER = 8
+"""Times as long as one that failed a candidate may run: what waits for a rank that is gone is no use to wait for."""
+SHORTEST = 60.0
+"""Seconds that it may run anyway."""
+
 
 class Runs:
     """`Checks` by real runs below `folder`; what they leave is deleted with their folders.
@@ -72,6 +77,8 @@ class Runs:
             except CommandError as error:
                 return "unresolved", str(error)
             outcome, why = judged(self._signature, record, candidate.tests)
+            if outcome == "fails" and self._signature.kind != "hang":
+                self._timeout = min(self._timeout, max(SHORTEST, LONGER * (record.duration_s or 0.0)))
             self._tell(candidate, outcome, why if outcome == "fails" else f"{why} ({ended(record)})")
             return outcome, why
 
