@@ -10,22 +10,22 @@ from trueup.procedures.bisection.trials import Trials
 from trueup.schema.bisection import Attempt, Narrowed
 from trueup.schema.record import Record
 
-MOST = 1 + most(64)
+IMPLEMENTATIONS = (("non_reentrant", "reentrant"), ("reentrant", "non_reentrant"))
+"""(that of the job, the other one), by whether the job's is reentrant."""
+MOST = len(IMPLEMENTATIONS) + most(64)
 """Runs that the questions may cost, with some tens of blocks."""
 
 
 def narrow(trials: Trials, base: Attempt, record: Record) -> Iterator[Narrowed]:
     """The other implementation; then the blocks."""
     was = latest(trials, base, record).actual.checkpointing.reentrant
-    if was is None:
-        was = record.actual.checkpointing.reentrant
-    if was is not None:
-        own, other = ("reentrant", "non_reentrant") if was else ("non_reentrant", "reentrant")
+    for own, other in IMPLEMENTATIONS if was is None else IMPLEMENTATIONS[was:][:1]:
         found = outcome(trials, forced(base, "checkpointing", other), "checkpointing")
         if found != "unresolved":
             answer = f"the {own.replace('_', '-')} one" if found == "passes" else "either"
-            evidence = f"fails with use_reentrant={was}, {found} with {not was}"
-            yield Narrowed(layer="checkpointing", what="implementation", answer=answer, evidence=evidence)
+            told = f"fails with the {own.replace('_', '-')} one, {found} with checkpointing={other}"
+            yield Narrowed(layer="checkpointing", what="implementation", answer=answer, evidence=told)
+            break
     blocks = needed_parts(trials, base, "checkpointing", "off")
     if blocks is not None and blocks.parts:
         told = parts_told(blocks, "checkpointed")

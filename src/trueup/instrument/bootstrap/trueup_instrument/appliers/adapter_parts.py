@@ -1,4 +1,4 @@
-"""`adapter=off:q_proj,...`: the adapters of these modules pass their input to the base layer; nothing else changes."""
+"""`adapter=off:layers.0.q_proj`: the adapters of these modules pass their input to the base layer, which is trained."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ def _tuners(switch: Switch, module: ModuleType) -> None:
         for name, part in adapted.items():
             if name in passing:
                 part._disable_adapters = True
+                for parameter in part.get_base_layer().parameters():
+                    if parameter.is_floating_point():
+                        parameter.requires_grad_(True)
                 switch.changed("adapter passes through", name)
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:

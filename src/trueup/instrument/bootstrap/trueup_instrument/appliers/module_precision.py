@@ -12,10 +12,9 @@ import sys
 import weakref
 
 from trueup_instrument import modules
-from trueup_instrument.appliers.binding import plain_name
 from trueup_instrument.appliers.casts import is_low
 from trueup_instrument.appliers.complete import when_complete
-from trueup_instrument.appliers.naming import ITSELF, root_of
+from trueup_instrument.appliers.naming import plain_module_name, root_of
 from trueup_instrument.appliers.replacing import replace
 
 TYPE_CHECKING = False
@@ -66,7 +65,7 @@ class _ByModule:
         for name, module in root.named_modules():
             if MARK in module.__dict__:
                 continue
-            name = prefix + (plain_name(name) or ITSELF)
+            name = prefix + plain_module_name(name)
             module.__dict__[MARK] = None
             if type(module).__name__ in NO_CODE or modules.bare(module) is not module:
                 continue

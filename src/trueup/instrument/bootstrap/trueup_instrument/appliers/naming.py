@@ -25,8 +25,13 @@ class Naming:
         """The first name of a module in its model."""
         if module not in self._names:
             for name, part in root_of(module).named_modules():
-                self._names.setdefault(part, plain_name(name) or ITSELF)
+                self._names.setdefault(part, plain_module_name(name))
         return self._names.get(module, modules.class_name(module))
+
+
+def plain_module_name(name: str) -> str:
+    """The name of a module as it was before its model was wrapped."""
+    return plain_name(f"{name}.").rstrip(".") or ITSELF
 
 
 def root_of(module: Any) -> Any:
