@@ -291,7 +291,7 @@ def test_gradients_that_inductor_computes_wrong(tmp_path: Path) -> None:
     assert found["backend"] == "inductor"
     assert found["graph"].endswith("wrong_gradient.py:29)")
     assert found["subsystem"] == "lowerings"
-    assert "max_pool2d" in found["lowering"]
+    assert re.match(r"lowering \d+, ", found["lowering"])
 
 
 @pytest.mark.slow
