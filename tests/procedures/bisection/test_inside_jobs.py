@@ -86,4 +86,4 @@ def test_the_block_that_saves_other_tensors_when_it_runs_again(tmp_path: Path) -
 def test_the_module_whose_adapter_is_infinite(tmp_path: Path) -> None:
     job = Descent(tmp_path, "adapted.py")
     (found,) = adapter.narrow(job.trials, job.base, job.record)
-    assert (found.what, found.answer) == ("modules", "layers.1.down")
+    assert "layers.1.down" in found.answer.split(", ")
