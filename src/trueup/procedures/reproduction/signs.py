@@ -55,6 +55,8 @@ def is_shown(recipe: Recipe) -> bool:
 
 def before(recipe: Recipe) -> tuple[str, ...]:
     """Names that the rest fills."""
+    if around_backward(recipe) is not None:
+        return ("profile = torch.profiler.profile()",)
     return ("eager = set()",) if recipe.sign in EAGER else ()
 
 
@@ -65,10 +67,6 @@ def after_backward(recipe: Recipe) -> Part:
     if recipe.sign == "gradients":
         every = "model.named_parameters() if p.requires_grad and p.grad is None"
         return Part(lines=(f"without = [name for name, p in {every}]",))
-    if recipe.sign == "gathers":
-        return Part(
-            lines=('gathers = sum(event.count for event in profile.key_averages() if "allgather" in event.key)',),
-        )
     if recipe.sign == "reduced" and _is_fsdp2(recipe):  # a reduced gradient is a shard
         return Part(
             imports=("from torch.distributed.tensor import DTensor",),
@@ -80,9 +78,10 @@ def after_backward(recipe: Recipe) -> Part:
 
 
 def around_backward(recipe: Recipe) -> str | None:
-    """The context in which the backward pass runs, where the sign is in its profile."""
+    """The context in which the backward pass runs, where the sign is in its profile: of the first step, as trueup
+    has its own look at later ones."""
     told = recipe.sign == "gathers" or (recipe.sign == "reduced" and not _is_fsdp2(recipe))
-    return "torch.profiler.profile() as profile" if told else None
+    return "profile if step == 0 else nullcontext()" if told else None
 
 
 def _is_fsdp2(recipe: Recipe) -> bool:
@@ -96,7 +95,8 @@ def at_end(recipe: Recipe) -> tuple[str, ...]:
     if recipe.sign == "gradients":
         return ('assert not without, f"no gradient: {without}"',)
     if recipe.sign == "gathers":
-        return ('assert gathers <= len(blocks) + 1, f"{gathers} all-gathers in a backward pass"',)
+        counted = 'sum(each.count for each in profile.key_averages() if "allgather" in each.key)'
+        return (f"assert {counted} <= len(blocks) + 1",)
     if recipe.sign == "reduced":
         return ('assert reduced or "sharding" in off, "no gradient was reduced over the ranks"',)
     if recipe.sign == "graphs":

@@ -17,7 +17,8 @@ def training(recipe: Recipe) -> Part:
     lines = lines if recipe.optimizer else []
     if recipe.sign in signs.COMPARED:
         lines.append("seen = []")
-    lines.append(f"for {'step' if recipe.sign == 'finite' else '_'} in range({recipe.iterations}):")
+    is_read = recipe.sign == "finite" or signs.around_backward(recipe) is not None
+    lines.append(f"for {'step' if is_read else '_'} in range({recipe.iterations}):")
     body = [ids]
     if recipe.sign == "time":
         imports.append("import time")
@@ -60,6 +61,7 @@ def _forward(recipe: Recipe, loss: str, imports: list[str]) -> list[str]:
 
 def _backward(recipe: Recipe, imports: list[str]) -> list[str]:
     contexts = [context] if (context := signs.around_backward(recipe)) is not None else []
+    imports += ["from contextlib import nullcontext"] if contexts else []
     if any(step.way == "compiled autograd" for step in recipe.steps):
         imports += ["from contextlib import nullcontext", "from torch._dynamo import compiled_autograd"]
         compiled = 'compiled_autograd._enable(torch.compile(backend="eager"))'
