@@ -26,7 +26,10 @@ from trueup.cli import main
         (["run", "--format", "xml", "--", "x"], "text"),
         (["run", "--report", "python", "train.py"], "--report takes a file that ends in .html, got 'python'"),
         (["run", "--set", "gpu=off", "--", "x"], "no layer 'gpu' to set; choose from compile, attention"),
-        (["run", "--set", "compile=fast", "--", "x"], "choose from off, eager, aot_eager, inductor"),
+        (
+            ["run", "--set", "compile=fast", "--", "x"],
+            "choose from off, eager, aot_eager, aot_eager_decomp_",
+        ),
         (["run", "--set", "compile", "--", "x"], "--set takes LAYER=VALUE"),
         (["run", "--with", "nowhere.toml", "--", "x"], "cannot read the variant nowhere.toml"),
         (["report", "nowhere"], "no run at nowhere"),

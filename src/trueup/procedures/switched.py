@@ -23,13 +23,18 @@ def switched(layer: str, asked: str, control: Record, candidate: Record) -> Swit
     """What both records show of a `layer` that the control was to run as `asked`."""
     words, is_on = seen(layer, control)
     theirs, theirs_on = seen(layer, candidate)
-    is_to_be_off = asked in PLAIN and (layer, asked) != ("compile", "eager")
+    is_to_be_off = is_off(layer, asked)
     state: Literal["as asked", "still on", "not observed"] = "as asked"
     if is_on is None:
         state = "not observed"
     elif is_on and is_to_be_off:
         state = "still on"
     return Switched(layer=layer, asked=asked, state=state, control=words, candidate=theirs, on_in_candidate=theirs_on)
+
+
+def is_off(layer: str, value: str) -> bool:
+    """Whether a layer that is forced to a value is off."""
+    return value in PLAIN and (layer, value) != ("compile", "eager")
 
 
 def seen(layer: str, record: Record) -> Seen:

@@ -69,7 +69,8 @@ class Narrowed(msgspec.Struct, frozen=True, kw_only=True):
 
     layer: str
     what: str
-    """`backend`, `graph`, `lowering`, `kernel`, `strategy`, `unit`, `modules`, `batch`, `length`, `ranks`."""
+    """Of compile `backend`, `function`, `graph`, `subsystem`, `pass`, `decomposition`, `lowering`, `setting`, `cache`;
+    of others `kernel`, `strategy`, `unit`, `implementation`, `blocks`, `modules`, `batch`, `length`, `ranks`."""
     answer: str
     """`inductor`, `graph 3`, `LlamaMLP.down_proj`, ..."""
     evidence: str

@@ -275,8 +275,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
 class Sharding(msgspec.Struct, frozen=True, kw_only=True):
     strategy: str | None = None
-    """`FSDP2`, `HSDP`, `FSDP1/FULL_SHARD`, `DDP`, `ZeRO-3`, `TP`, ... or `none`; `replicated` where `sharding=off` keeps whole what
-    FSDP would shard."""
+    """`FSDP2`, `HSDP`, `FSDP1/FULL_SHARD`, `DDP`, `ZeRO-3`, `TP`, ... or `none`; `replicated` where `sharding=off`
+    leaves whole what FSDP would shard."""
     fraction: float | None = None
     """Share of parameter bytes really split over ranks."""
     units: int = 0

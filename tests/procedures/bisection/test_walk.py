@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from made_up_jobs import LOSSES, Job, crashed, found, hung, well
 
-from procedures.bisection.jobs import LOSSES, Job, crashed, found, hung, well
 from trueup.procedures.bisection.fails_when import signature_from
 from trueup.procedures.bisection.walk import bisect
 from trueup.procedures.probes import Interrupted

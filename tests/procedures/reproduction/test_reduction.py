@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 import pytest
-from jobs import WHOLE, Judged, bisection, job
+from recorded_jobs import WHOLE, Judged, bisection, job
 
 from trueup.procedures.reproduction.candidate import Candidate, Sources
 from trueup.procedures.reproduction.reduction.constants import with_arguments, with_files

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from jobs import (
+from recorded_jobs import (
     AUTOCAST,
     BACKWARD,
     DDP,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from trueup.procedures.agreement import agreement
 from trueup.procedures.numerics import difference
 from trueup.procedures.speed import speed
+from trueup.procedures.switched import is_off
 from trueup.rules.rank_ends import LEFT_ALONE
 from trueup.schema.bisection import Kind, Outcome, Signature
 from trueup.schema.finding import Finding
@@ -19,6 +20,7 @@ _VARYING = re.compile(
 """Addresses, paths and numbers: what differs between two runs of one fault."""
 _TYPE = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?::\s*(?P<message>.*))?$")
 _MEMORY = re.compile(r"out of memory|not enough memory|cannot allocate memory|can't allocate memory", re.IGNORECASE)
+_SET = re.compile(r"\{([^{}:]+)\}")
 TELLING = 12
 """Letters of a message from which on it tells the fault; with fewer the place must be the same, too."""
 KILLED = 137
@@ -114,8 +116,9 @@ def parted(error: str) -> tuple[str, str]:
 
 
 def alike(message: str) -> str:
-    """The message without what differs between two runs."""
-    return _VARYING.sub("#", message).strip()
+    """The message without what differs between two runs; a set that it prints in one order."""
+    sorted_sets = _SET.sub(lambda found: "{" + ", ".join(sorted(found[1].split(", "))) + "}", message)
+    return _VARYING.sub("#", sorted_sets).strip()
 
 
 def ended(record: Record) -> str:
@@ -134,8 +137,8 @@ def finding_of(record: Record, rule: str | None) -> Finding | None:
 
 
 def _place(frame: str) -> str:
-    """`file:line` without its folders, which differ between copies of the working folder."""
-    return frame.replace("\\", "/").rpartition("/")[2]
+    """`file:line` with its last folder only: the others differ between copies of the working folder."""
+    return "/".join(frame.replace("\\", "/").split("/")[-2:])
 
 
 def _is_memory(record: Record, rank: Rank | None) -> bool:
@@ -210,7 +213,7 @@ def _finding(record: Record, signature: Signature) -> Judged:
 
 def _coverage(record: Record, signature: Signature) -> Judged:
     layer = signature.layer or ""
-    if layer in (record.variant.get("layers") or {}):
+    if is_off(layer, str((record.variant.get("layers") or {}).get(layer))):
         return "passes", f"{layer} is switched off"
     share = COVERAGE[layer](record)
     if share is None:

@@ -1,4 +1,4 @@
-"""LoRA on plain torch, as programs write it: all but the adapter is frozen by name, and the optimizer gets what is left."""
+"""LoRA on plain torch: all but the adapter is frozen by name, and the optimizer gets what is left."""
 
 import json
 

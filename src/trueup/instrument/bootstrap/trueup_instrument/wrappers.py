@@ -16,7 +16,7 @@ WRAPPERS = {
 }
 
 KEPT_WHOLE = "_trueup_replicas"
-"""Attribute of a module that FSDP would shard, had `sharding=off` not kept it whole: the number of ranks that have it."""
+"""Attribute of a module that FSDP would shard, had `sharding=off` not kept it whole: how many ranks have it."""
 
 
 def wrappers_inside(module: Any) -> list[str]:

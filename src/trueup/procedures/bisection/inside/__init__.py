@@ -37,7 +37,7 @@ QUESTIONS = (
     Question(ranks.narrow, ranks.MOST, kinds=ALIKE),
     Question(sharding.narrow, sharding.MOST, "sharding"),
     Question(attention.narrow, len(attention.ON_GPU) + 2, "attention"),
-    Question(compiling.narrow, 40, "compile"),
+    Question(compiling.narrow, compiling.MOST, "compile"),
     Question(checkpointing.narrow, checkpointing.MOST, "checkpointing", STEADY),
     Question(adapter.narrow, adapter.MOST, "adapter", STEADY),
     Question(precision.narrow, precision.MOST, "precision", NUMBERS),
