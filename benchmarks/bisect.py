@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Iterator
 
 from trueup.procedures.bisection.hunt import Hunt
-from trueup.procedures.bisection.signatures import STEADY
+from trueup.procedures.bisection.oracle import STEADY
 from trueup.procedures.bisection.suspects import SOMETIMES
 
 LAYERS = ("environment", "launcher", "attention", "adapter", "precision", "checkpointing", "compile", "sharding")

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from records import finding, record
 
+from trueup.procedures.bisection.oracle import Oracle
 from trueup.procedures.bisection.order import order
-from trueup.procedures.bisection.signatures import Oracle
 from trueup.procedures.bisection.trials import Trials
 from trueup.schema.bisection import Attempt, Signature
 from trueup.schema.record import Actual, Adapter, Applied, Compile, Exit, Note, Rank, Record, Sharding, unchanged

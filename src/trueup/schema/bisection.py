@@ -39,6 +39,8 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
     """Its message without numbers, addresses and paths."""
     frames: tuple[str, ...] = ()
     """Its innermost frames, `file name:function`, the last one first."""
+    code: int | None = None
+    """The exit code that was given; None for any."""
     layer: str | None = None
     """Whose coverage was lost."""
     threshold: float | None = None

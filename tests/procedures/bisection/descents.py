@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from trueup.procedures.bisection.signatures import Oracle, signature_of
+from trueup.procedures.bisection.oracle import Oracle
+from trueup.procedures.bisection.signatures import signature_of
 from trueup.procedures.bisection.trials import Trials
 from trueup.runs.run import run_command
 from trueup.schema.bisection import Attempt

@@ -10,7 +10,7 @@ import pytest
 from trueup.procedures.bisection.inside import attention, data, descend, precision, ranks, sharding
 from trueup.procedures.bisection.inside.few import few
 from trueup.procedures.bisection.inside.parts import most
-from trueup.procedures.bisection.signatures import Oracle
+from trueup.procedures.bisection.oracle import Oracle
 from trueup.procedures.bisection.trials import OutOfRuns, Trials
 from trueup.schema.bisection import Attempt, Kind, Narrowed, Outcome, Signature
 from trueup.schema.record import (

@@ -14,7 +14,8 @@ from trueup.procedures.bisection.inside.compile import narrow
 from trueup.procedures.bisection.inside.graphs import FUNCTION, OVERRIDE, beyond
 from trueup.procedures.bisection.inside.halving import first, needed
 from trueup.procedures.bisection.inside.subsystems import BACKEND, LAST, SETTINGS, SUBSYSTEM
-from trueup.procedures.bisection.signatures import Oracle, signature_of
+from trueup.procedures.bisection.oracle import Oracle
+from trueup.procedures.bisection.signatures import signature_of
 from trueup.procedures.bisection.trials import Trials
 from trueup.procedures.bisection.walk import bisect
 from trueup.runs.probe import EAGER_RANDOM

@@ -8,7 +8,8 @@ from typing import Literal
 import msgspec
 
 from trueup.procedures.bisection.layers import fixed, present, was_switched, without
-from trueup.procedures.bisection.signatures import Oracle, ended, finding_of, signature_of
+from trueup.procedures.bisection.oracle import Oracle
+from trueup.procedures.bisection.signatures import ended, finding_of, signature_of
 from trueup.procedures.bisection.suspects import Layers
 from trueup.procedures.bisection.trials import Trials
 from trueup.runs.probe import EAGER_RANDOM

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trueup.procedures.bisection.signatures import COVERAGE
+from trueup.procedures.bisection.oracle import COVERAGE
 from trueup.schema.bisection import Signature
 
 FORMS = (
@@ -33,7 +33,10 @@ def signature_from(text: str) -> Signature:
     if word == "error":
         return Signature(kind="exception", text=rest, given=True)
     if word == "exit":
-        return Signature(kind="exit", text=f"exit code {rest}" if rest else "", given=True)
+        if rest and not rest.isdecimal():
+            raise FaultError(f"{text!r}: {rest} is no number")
+        told = f"it ends with exit code {rest}" if rest else "it does not end well"
+        return Signature(kind="exit", text=told, code=int(rest) if rest else None, given=True)
     if not rest and word in _PLAIN:
         return _PLAIN[word]
     if _RULE.fullmatch(text.strip()):

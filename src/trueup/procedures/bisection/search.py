@@ -8,7 +8,8 @@ from collections.abc import Callable
 from trueup.procedures.bisection.case import Case
 from trueup.procedures.bisection.hunt import Hunt
 from trueup.procedures.bisection.layers import can_run, weights
-from trueup.procedures.bisection.signatures import STEADY, ended
+from trueup.procedures.bisection.oracle import STEADY
+from trueup.procedures.bisection.signatures import ended
 from trueup.procedures.bisection.suspects import SOMETIMES, Layers
 from trueup.procedures.bisection.trials import Trials
 from trueup.schema.bisection import Outcome

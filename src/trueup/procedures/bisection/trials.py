@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from trueup.procedures.bisection.signatures import Oracle
+from trueup.procedures.bisection.oracle import Oracle
 from trueup.schema.bisection import Attempt, Outcome, Trial
 from trueup.schema.record import Record
 from trueup.schema.variant import named

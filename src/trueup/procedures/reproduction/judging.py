@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from trueup.procedures.bisection.signatures import Oracle, alike, ended, failed_first, parted
+from trueup.procedures.bisection.oracle import Oracle
+from trueup.procedures.bisection.signatures import alike, ended, failed_first, parted
 from trueup.schema.bisection import Outcome, Signature
 from trueup.schema.record import Exit, Record
 
