@@ -107,7 +107,7 @@ def test_a_fault_can_be_named(text: str, kind: str) -> None:
     "text", ["", "slower", "loss<1", "gpu<0.5", "compile>0.5", "hang:now", "loss>often", "Error", "exit:soon"]
 )
 def test_what_names_no_fault_is_explained(text: str) -> None:
-    with pytest.raises(FaultError, match="names no fault|is no number"):
+    with pytest.raises(FaultError, match=r"names no fault|is no number"):
         signature_from(text)
 
 

@@ -84,10 +84,7 @@ def _exit(record: Record, signature: Signature) -> Judged:
         return "unresolved", "did not end in its time"
     if not record.exit.code:
         return "passes", "ended well"
-    if signature.given:
-        same = signature.code in (None, record.exit.code)
-    else:
-        same = of_failure(record).kind == "exit"
+    same = signature.code in (None, record.exit.code) if signature.given else of_failure(record).kind == "exit"
     return ("fails" if same else "unresolved"), ended(record)
 
 
