@@ -108,7 +108,7 @@ def _with_matmul(record: Record, dtype: str) -> Record:
 def test_a_hang_is_found_as_one_and_its_stacks_are_told() -> None:
     result = bisect(Job(lambda on: hung() if {"precision", "compile"} <= on else well()), deep=False)
     assert result.minimal == ("precision", "compile")
-    assert result.stacks == ("rank 0: all_reduce (distributed_c10d.py:3252), step (train.py:36)",)
+    assert result.stacks == ("rank 0: all_reduce (distributed_c10d.py:3252), called from train.py:36",)
 
 
 def test_the_time_limit_follows_the_control() -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from trueup.rules.rank_ends import main_thread
-from trueup.schema.record import Record
-
-DEPTH = 6
-"""Innermost frames that are told."""
+from trueup.rules.rank_ends import main_thread, place
+from trueup.schema.record import Rank, Record
 
 
 def stacks(record: Record) -> tuple[str, ...]:
-    """`rank 1: all_reduce (distributed_c10d.py:3252), step (train.py:36), ...` of each rank, innermost frame first."""
-    told = []
-    for rank in record.ranks:
-        frames = main_thread(rank.stack or "")[:DEPTH]
-        places = (f"{frame.function} ({frame.file.rpartition('/')[2]}:{frame.line})" for frame in frames)
-        if frames:
-            told.append(f"rank {rank.rank}: {', '.join(places)}")
-    return tuple(told)
+    """`rank 1: all_reduce (distributed_c10d.py:3252), called from train.py:36` of each rank whose stack is known."""
+    return tuple(f"rank {rank.rank}: {told}" for rank in record.ranks if (told := _standing(rank)))
+
+
+def _standing(rank: Rank) -> str | None:
+    innermost = next(iter(main_thread(rank.stack or "")), None)
+    if innermost is None:
+        return None
+    told = f"{innermost.function} ({innermost.file.rpartition('/')[2]}:{innermost.line})"
+    own = place(rank)
+    return told if own is None or own.endswith(f"{innermost.file}:{innermost.line}") else f"{told}, called from {own}"
