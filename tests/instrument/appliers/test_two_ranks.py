@@ -52,3 +52,23 @@ def test_float64_from_where_ddp_and_fsdp_wrap(switch: Switch) -> None:
     assert run.record.actual.precision.matmul == {"float64": 1.0}
     assert run.record.actual.precision.parameters == {"float64": 1.0}
     assert run.observers_off() == []
+
+
+def test_fsdp1_flattens_no_parameter_of_an_adapter_that_is_off(switch: Switch) -> None:
+    """Else its dtype, and that it is frozen, would still decide whether FSDP1 takes the unit."""
+    refused, taken = switch("flat_adapters.py", ranks=2), switch("flat_adapters.py", ranks=2, adapter="off")
+    assert "uniform dtype" in refused.printed["dtypes"]
+    assert "requires_grad=False" in refused.printed["frozen"]
+    for losses in taken.printed.values():
+        assert losses[-1] < losses[0]
+    assert taken.details("adapter", "cannot") == set()
+
+
+def test_sharding_off_trains_replicas_without_the_reducer_of_ddp(switch: Switch) -> None:
+    replicas, whole = switch("two_ranks_ddp.py", ranks=2), switch("two_ranks_ddp.py", ranks=2, sharding="off")
+    for name in ("plain", "accumulated", "static", "unused are looked for"):
+        assert whole.printed[name] == pytest.approx(replicas.printed[name], rel=1e-5), name
+    for name in ("shared", "partly used"):
+        assert "Expected to" in replicas.printed[name]
+        assert isinstance(whole.printed[name], list), name
+    assert (whole.observers_off(), whole.details("sharding", "cannot")) == ([], set())

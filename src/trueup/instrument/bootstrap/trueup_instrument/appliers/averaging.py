@@ -74,6 +74,14 @@ class Averaging:
         found = [unit for part in module.modules() if (unit := self._of.get(part)) is not None]
         return list(dict.fromkeys(found))
 
+    def unit_of(self, module: Any) -> Unit | None:
+        return self._of.get(module)
+
+    def leave(self, module: Any) -> None:
+        """The unit of a module is averaged no more."""
+        unit = self._of.pop(module, None)
+        self._units = [each for each in self._units if each is not unit]
+
     def _backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def backward(*args: Any, **kwargs: Any) -> Any:
             if self._running or not self._units:

@@ -5,13 +5,12 @@ and backward passes, so that what fails because of them passes. Replicating by F
 only replicates) would keep all of that. Wrappers, classes and methods stay for those who use them; the mixed precision
 that a wrapper brings stays too, it is another layer.
 
-DDP stays as it is, since it shards nothing and its ranks train together, but for what Dynamo does because of it:
-graphs are no longer split where DDP's buckets end.
+So with DDP: its reducer is silent, and Dynamo no longer splits graphs where its buckets end.
 """
 
 from __future__ import annotations
 
-from trueup_instrument.appliers import sharding_units, whole_fsdp1, whole_fsdp2
+from trueup_instrument.appliers import sharding_units, whole_ddp, whole_fsdp1, whole_fsdp2
 from trueup_instrument.appliers.averaging import Averaging
 from trueup_instrument.appliers.replacing import replace
 
@@ -29,6 +28,7 @@ def attach(switch: Switch) -> None:
     if switch.parts is not None:
         sharding_units.attach(switch, averaging)
         return
+    whole_ddp.attach(switch, averaging)
     whole_fsdp1.attach(switch, averaging)
     whole_fsdp2.attach(switch, averaging)
     switch.after("torch.nn.parallel.distributed", lambda module: _in_one_graph(switch, module))
