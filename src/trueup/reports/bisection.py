@@ -71,7 +71,7 @@ def headline(found: Bisection) -> str:
     """The outcome in one line."""
     names = " + ".join(found.minimal)
     if found.verdict == "found":
-        order = {True: "; their order matters", False: ", in any order", None: ""}[found.order_matters]
+        order = {True: "; their order matters", False: "", None: ""}[found.order_matters]
         return f"{names} break{'' if len(found.minimal) > 1 else 's'} it{order if len(found.minimal) > 1 else ''}"
     if found.verdict == "not of the layers":
         return "none of its layers breaks it"

@@ -129,6 +129,15 @@ def test_a_silent_fault_ends_with_an_assertion() -> None:
         assert any(isinstance(node, ast.Assert) for node in ast.walk(tree)), kind
 
 
+def test_a_first_loss_that_is_not_finite_has_no_optimizer_step_before_it() -> None:
+    """Else the script may fail by an optimizer that the job does not have."""
+    record, minimal = JOBS["autocast and attention"]
+    for seen, steps in (((1, 2), 1), ((4, 5), 3)):
+        shown = msgspec.structs.replace(record, steps=msgspec.structs.replace(record.steps, not_finite=seen))
+        every = [each.iterations for each in recipes(shown, minimal, SIGNATURES["not finite"])]
+        assert every == [steps] * len(every) != []
+
+
 def test_only_distributed_scripts_are_launched_as_such() -> None:
     record, minimal = JOBS["compile, then FSDP2"]
     assert candidate(next(recipes(record, minimal, ERROR)), "x").launch[:3] == ("torchrun", "--nproc-per-node", "2")

@@ -66,7 +66,7 @@ def recipes(record: Record, minimal: Sequence[str], signature: Signature) -> Ite
         ranks=min(ranks, 2) if "sharding" in minimal or ranks > 1 else 1,
         device="cuda" if any("cpu" not in str(each) for each in record.environment.get("devices") or ()) else "cpu",
         threshold=signature.threshold,
-        iterations=SAMPLED if signature.kind in ("finding", "coverage") else 3,
+        iterations=_iterations(record, signature),
     )
     if record.actual.adapter.adapter_trainable < trained.trainable and "adapter" in minimal:
         plain = msgspec.structs.replace(plain, steps=tuple(_with_others(step) for step in steps))
@@ -76,6 +76,13 @@ def recipes(record: Record, minimal: Sequence[str], signature: Signature) -> Ite
             recipe = msgspec.structs.replace(plain, model=model, sign=sign)
             if is_shown(recipe):
                 yield from _variants(recipe, record)
+
+
+def _iterations(record: Record, signature: Signature) -> int:
+    """Steps of the script. A first loss that is not finite is no optimizer's: the script may not fail by its own."""
+    if signature.kind in ("finding", "coverage"):
+        return SAMPLED
+    return 1 if signature.kind == "not finite" and record.steps.not_finite[:1] == (1,) else 3
 
 
 def _variants(recipe: Recipe, record: Record) -> Iterator[Recipe]:

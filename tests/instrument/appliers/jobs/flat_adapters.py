@@ -1,4 +1,4 @@
-"""Two gloo ranks put FSDP1 around models with LoRA: of two dtypes, and of frozen and trained parameters in one flat one.
+"""Two gloo ranks put FSDP1 around models with LoRA: of two dtypes, and of frozen and trained ones.
 
 Rank 0 prints, as JSON, the losses of each, or what FSDP1 said.
 """

@@ -1,9 +1,9 @@
-"""DDP without its reducer: the wrapper calls the module as it is, gradients are averaged when a backward pass has ended.
+"""DDP without its reducer: the wrapper calls the module, gradients are averaged when a backward pass has ended.
 
 The wrapper goes on as within `no_sync`: its hooks on gradients are there and do nothing, so that what the reducer makes
-of the graph (parameters that are ready twice, or never) is no fault of such a run. Parameters that the ranks began with,
-and buffers, are those of rank 0 as before. A program that asks for synchronization by the attribute gets DDP's own: the
-mean of means is the mean.
+of the graph (parameters that are ready twice, or never) is no fault of such a run. Parameters that the ranks began
+with, and buffers, are those of rank 0 as before. A program that asks for synchronization by the attribute gets DDP's
+own: the mean of means is the mean.
 """
 
 from __future__ import annotations
