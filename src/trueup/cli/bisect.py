@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
+import msgspec
 
 from trueup.cli import exits
 from trueup.cli.output import format_option, is_coloured, json_option, printed_on, save, width_of, write
@@ -159,7 +160,9 @@ def bisect(
     except Interrupted:
         click.echo("trueup: interrupted; the same command goes on where it was", err=True)
         return exits.INTERRUPTED
-    known = [f"{run.remembered} of these runs were made by an earlier bisect"] if run.remembered else []
+    told = f"{run.remembered} of these runs were made by an earlier bisect; --fresh makes them again"
+    known = [told] if run.remembered else []
+    found = msgspec.structs.replace(found, command=command)
     found = with_notes(found, [*known, *executor.notes, *probes.limits])
     if found.verdict == "found" and not shallow:
         if json_file is not None:
@@ -193,6 +196,8 @@ def chosen_layers(text: str | None) -> tuple[str, ...]:
     for name in names:
         if name not in OFF:
             raise click.UsageError(f"--layers: {name!r} cannot be switched; choose from {', '.join(OFF)}")
+    if not names:
+        raise click.UsageError(f"--layers: none is named; choose from {', '.join(OFF)}")
     return tuple(each for each in OFF if each in names)
 
 

@@ -12,7 +12,7 @@ from trueup.procedures.bisection.signatures import Oracle, ended, finding_of, si
 from trueup.procedures.bisection.suspects import Layers
 from trueup.procedures.bisection.trials import Trials
 from trueup.runs.probe import EAGER_RANDOM
-from trueup.schema.bisection import Attempt, Signature
+from trueup.schema.bisection import Attempt, Outcome, Signature
 from trueup.schema.finding import Finding
 from trueup.schema.record import Record
 
@@ -27,9 +27,23 @@ CHANGES_TRAINING = ("adapter",)
 class NoCase(Exception):
     """There is nothing to search: the message says why."""
 
-    def __init__(self, verdict: Literal["nothing fails", "not reproduced", "not of the layers"], why: str) -> None:
+    def __init__(
+        self,
+        verdict: Literal["nothing fails", "not reproduced", "not of the layers"],
+        why: str,
+        *,
+        job: Record | None = None,
+        signature: Signature | None = None,
+        control: Outcome | None = None,
+    ) -> None:
         super().__init__(why)
         self.verdict = verdict
+        self.job = job
+        """The last run of the job as it is."""
+        self.signature = signature
+        """What it showed."""
+        self.control = control
+        """Whether the run with all layers off showed the same."""
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,14 +67,19 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def finding(self) -> Finding | None:
         """The rule of the catalogue that names the fault."""
-        if self.oracle.signature.kind == "finding":
-            return finding_of(self.job, self.oracle.signature.rule)
-        errors = (each for each in self.job.findings if each.severity == "error" and each.confidence != "possible")
-        return next(errors, None)
+        return named_by(self.oracle.signature, self.job)
 
     def attempt(self, on: Layers) -> Attempt:
         """The job with these layers as it has them, and the others off."""
         return without(self.layers, on, self.environment)
+
+
+def named_by(signature: Signature, job: Record) -> Finding | None:
+    """The rule of the catalogue that names the fault of a job."""
+    if signature.kind == "finding":
+        return finding_of(job, signature.rule, notes=signature.given)
+    errors = (each for each in job.findings if each.severity == "error" and each.confidence != "possible")
+    return next(errors, None)
 
 
 def case_of(trials: Trials, fault: Signature | None, chosen: tuple[str, ...], say: Callable[[str], object]) -> Case:
@@ -78,7 +97,9 @@ def case_of(trials: Trials, fault: Signature | None, chosen: tuple[str, ...], sa
     trials.oracle = oracle
     layers = present(job, control, chosen)
     if not layers:
-        raise NoCase("not of the layers", "the job has no layer that can be switched off")
+        why = "the job has no layer that can be switched off"
+        seen = oracle.outcome(control)[0]
+        raise NoCase("not of the layers", why, job=job, signature=oracle.signature, control=seen)
     return Case(
         oracle=oracle, job=job, control=control, layers=layers, stays=fixed(layers, job), environment=environment
     )
@@ -107,7 +128,7 @@ def _failing(
             return job, oracle
     if fault is None and not job.exit.code:
         return job, None
-    raise NoCase("not reproduced", f"{TRIES} runs of the job as it is; the last: {ended(job)}")
+    raise NoCase("not reproduced", f"{TRIES} runs of the job as it is; the last: {ended(job)}", job=job)
 
 
 def _compared(
@@ -124,8 +145,12 @@ def _compared(
     job = trials.run([without((), frozenset(), environment)])[0]
     signature = fault or signature_of(job, controls)
     if signature is None:
-        raise NoCase("nothing fails", "the job ends well, nothing is found, and its losses are those of its control")
+        told = (
+            "its losses are those of its control" if job.steps.losses else "no losses were seen that could be compared"
+        )
+        why = f"the job ends well, nothing is found, and {told}"
+        raise NoCase("nothing fails", why, job=job)
     oracle = Oracle(signature, controls)
     if oracle.outcome(job)[0] != "fails":
-        raise NoCase("not reproduced", oracle.outcome(job)[1])
+        raise NoCase("not reproduced", oracle.outcome(job)[1], job=job)
     return job, controls[0], oracle

@@ -128,9 +128,10 @@ def ended(record: Record) -> str:
     return f"exit code {record.exit.code}" if record.exit.code else "ended well"
 
 
-def finding_of(record: Record, rule: str | None) -> Finding | None:
-    """The finding of a rule, as severe as a warning."""
-    return next((each for each in record.findings if each.rule == rule and each.severity != "note"), None)
+def finding_of(record: Record, rule: str | None, *, notes: bool = False) -> Finding | None:
+    """The finding of a rule, as severe as a warning, or with `notes` of any severity."""
+    found = (each for each in record.findings if each.rule == rule and (notes or each.severity != "note"))
+    return next(found, None)
 
 
 def _place(frame: str) -> str:
@@ -176,8 +177,10 @@ def _exit(record: Record, signature: Signature) -> Judged:
         return "unresolved", "did not end in its time"
     if not record.exit.code:
         return "passes", "ended well"
-    own = _of_failure(record)
-    same = own.kind == "exit" if not signature.given else _has(signature.text, own.text) or not signature.text
+    if signature.given:
+        same = signature.text in ("", f"exit code {record.exit.code}")
+    else:
+        same = _of_failure(record).kind == "exit"
     return ("fails" if same else "unresolved"), ended(record)
 
 
@@ -204,7 +207,7 @@ _AT_THE_END: Mapping[str, Callable[[Record, Signature], Judged]] = {
 
 
 def _finding(record: Record, signature: Signature) -> Judged:
-    same = finding_of(record, signature.rule)
+    same = finding_of(record, signature.rule, notes=signature.given)
     return ("fails", same.message) if same is not None else ("passes", f"no {signature.rule}")
 
 
