@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from procedures.bisection.jobs import crashed, found, well
@@ -52,7 +53,5 @@ def test_an_exit_code_is_that_code_whatever_ended_the_process() -> None:
 
 
 def test_a_rule_that_is_named_is_found_also_as_a_note() -> None:
-    import msgspec
-
     note = msgspec.structs.replace(found(RULE, "compile"), severity="note")
     assert Oracle(signature_from(RULE)).outcome(well(note))[0] == "fails"

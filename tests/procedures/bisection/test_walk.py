@@ -80,6 +80,18 @@ def test_a_job_that_shows_no_losses_is_not_said_to_have_the_same() -> None:
     assert "no losses were seen" in bisect(Job(lambda on: well(losses=()), has=()), deep=False).why
 
 
+def test_a_job_that_draws_no_seeds_is_told_to() -> None:
+    runs = iter(range(99))
+
+    def shows(on: frozenset[str]) -> Record:
+        number = next(runs)
+        return well(losses=[value * (1 + 0.1 * (number % 3)) for value in LOSSES])
+
+    result = bisect(Job(shows), deep=False)
+    assert result.verdict == "nothing fails"
+    assert "seeds" in result.why
+
+
 def test_a_finding_is_looked_for_when_the_job_ends_well() -> None:
     rule = "checkpointing/compiled-region-falls-back-to-eager"
     job = Job(

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from trueup.procedures.agreement import agreement
 from trueup.procedures.bisection.layers import fixed, present, was_switched, without
 from trueup.procedures.bisection.signatures import Oracle, ended, finding_of, signature_of
 from trueup.procedures.bisection.suspects import Layers
@@ -145,12 +146,20 @@ def _compared(
     job = trials.run([without((), frozenset(), environment)])[0]
     signature = fault or signature_of(job, controls)
     if signature is None:
-        told = (
-            "its losses are those of its control" if job.steps.losses else "no losses were seen that could be compared"
-        )
-        why = f"the job ends well, nothing is found, and {told}"
+        why = f"the job ends well, nothing is found, and {_alike(agreement(controls, [job]).verdict)}"
         raise NoCase("nothing fails", why, job=job)
     oracle = Oracle(signature, controls)
     if oracle.outcome(job)[0] != "fails":
         raise NoCase("not reproduced", oracle.outcome(job)[1], job=job)
     return job, controls[0], oracle
+
+
+def _alike(verdict: str) -> str:
+    """In words, of losses that are not different."""
+    if verdict == "not compared":
+        return "no losses were seen that could be compared"
+    if verdict == "within noise":
+        return (
+            "its losses differ from the control's no more than those of two controls: set the job's seeds to tell more"
+        )
+    return "its losses are those of its control"
