@@ -14,7 +14,7 @@ RULE = "compile/recompile-per-layer-attribute"
 
 @pytest.mark.parametrize(
     "text",
-    (
+    [
         "",
         "foo",
         "OOM",
@@ -32,7 +32,7 @@ RULE = "compile/recompile-per-layer-attribute"
         "compile<0%",
         "compile>5",
         "compile/none-such",
-    ),
+    ],
 )
 def test_what_no_run_can_show_is_refused(text: str) -> None:
     with pytest.raises(FaultError):
