@@ -25,6 +25,9 @@ from trueup.cli import main
         ),
         (["run", "--format", "xml", "--", "x"], "text"),
         (["run", "--report", "python", "train.py"], "--report takes a file that ends in .html, got 'python'"),
+        (["bisect", "--repro", "repro.md", "--", "x"], "--repro takes a file that ends in .py, got 'repro.md'"),
+        (["bisect", "--layers", "gpu", "--", "x"], "'gpu' cannot be switched; choose from adapter"),
+        (["bisect", "--fails-when", "slow", "--", "x"], "'slow' names no fault; write one of error[:TEXT]"),
         (["run", "--set", "gpu=off", "--", "x"], "no layer 'gpu' to set; choose from compile, attention"),
         (
             ["run", "--set", "compile=fast", "--", "x"],

@@ -281,3 +281,29 @@ def test_what_cannot_be_started_is_said_like_a_shell(folder: Path) -> None:
         assert error.value.code == code
     with pytest.raises(CommandError, match="usage"):
         resolved([], os.environ["PATH"])
+
+
+GUARDED = """
+import os, sys
+from pathlib import Path
+from trueup.runs.injection import inject
+from trueup.runs.process import run_process
+
+folder, *command = sys.argv[1:]
+folder = Path(folder)
+with inject(os.environ, events=folder / "events", bootstrap=folder / "bootstrap") as injection:
+    run_process(command, injection.environment, run_id=injection.run_id, bootstrap=injection.bootstrap,
+                folder=folder, events=folder / "events", grace=0.5, pass_output=False, ends_all=True)
+"""
+
+
+@pytest.mark.parametrize("ignores", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN); "])
+def test_a_probe_ends_with_its_trueup_also_when_that_is_killed(ignores: str, tmp_path: Path) -> None:
+    script = f"import os, signal, time; {ignores}print(os.getpid(), flush=True); time.sleep(300)"
+    driver = subprocess.Popen([PYTHON, "-c", GUARDED, str(tmp_path), PYTHON, "-c", script])
+    printed = tmp_path / "stdout.txt"
+    until(lambda: printed.is_file() and printed.read_text().endswith("\n"))
+    job = psutil.Process(int(printed.read_text()))
+    driver.kill()
+    driver.wait()
+    until(lambda: not job.is_running() or job.status() == psutil.STATUS_ZOMBIE)

@@ -106,6 +106,11 @@ def bisect(
     if not command:
         raise click.UsageError("no command to bisect; for example: trueup bisect -- torchrun train.py")
 
+    if repro_file is not None and repro_file.suffix != ".py":
+        raise click.UsageError(f"--repro takes a file that ends in .py, got {str(repro_file)!r}")
+
+    import msgspec
+
     from trueup.procedures.bisection.fails_when import FaultError, signature_from
     from trueup.procedures.bisection.reproducing import with_reproduction
     from trueup.procedures.bisection.walk import bisect as bisected
@@ -159,7 +164,9 @@ def bisect(
     except Interrupted:
         click.echo("trueup: interrupted; the same command goes on where it was", err=True)
         return exits.INTERRUPTED
-    known = [f"{run.remembered} of these runs were made by an earlier bisect"] if run.remembered else []
+    told = f"{run.remembered} of these runs were made by an earlier bisect; --fresh makes them again"
+    known = [told] if run.remembered else []
+    found = msgspec.structs.replace(found, command=command)
     found = with_notes(found, [*known, *executor.notes, *probes.limits])
     if found.verdict == "found" and not shallow:
         if json_file is not None:
@@ -193,6 +200,8 @@ def chosen_layers(text: str | None) -> tuple[str, ...]:
     for name in names:
         if name not in OFF:
             raise click.UsageError(f"--layers: {name!r} cannot be switched; choose from {', '.join(OFF)}")
+    if not names:
+        raise click.UsageError(f"--layers: none is named; choose from {', '.join(OFF)}")
     return tuple(each for each in OFF if each in names)
 
 

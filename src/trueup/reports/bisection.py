@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import msgspec
 
@@ -63,6 +64,7 @@ def as_html(found: Bisection) -> str:
         stacks=found.stacks,
         trials=[(MARKS[trial.outcome][0], described(trial)) for trial in found.probes],
         notes=found.notes,
+        steps=next_steps(found, None),
         repro=found.repro,
     )
 
@@ -89,7 +91,7 @@ def facts(found: Bisection, repro: str | None) -> list[tuple[str, str]]:
     if found.layers:
         told.append(("layers", ", ".join(found.layers)))
     if found.control != "not run":
-        told.append(("control", f"with all of them off: {found.control}"))
+        told.append(("control", f"with {'all of them' if found.layers else 'all layers'} off: {found.control}"))
     if found.minimal and found.verdict == "found":
         told.append(("proof", f"{found.why}{'' if found.one_minimal else ' (not proved)'}"))
         if found.rate is not None and found.rate < 1:
@@ -104,7 +106,9 @@ def facts(found: Bisection, repro: str | None) -> list[tuple[str, str]]:
     if found.finding is not None:
         told.append(("rule", f"{found.finding.rule}: {plain(found.finding.message)}"))
     if repro is not None and found.repro is not None:
-        told.append(("repro", f"{repro}: fails with the same signature; run it: {found.repro.launch}"))
+        launch = found.repro.launch.replace("repro.py", shlex.quote(repro))
+        told.append(("repro", f"fails with the same signature: {launch}"))
+        told.append(("", f"the text for an issue: {Path(repro).with_suffix('.md')}"))
     return told
 
 
@@ -112,13 +116,15 @@ def next_steps(found: Bisection, repro: str | None) -> list[str]:
     """What to do now."""
     command = shlex.join(found.command) if found.command else "COMMAND"
     if found.verdict in ("interrupted", "not settled"):
-        return [f"trueup bisect -- {command}  goes on where it stopped"]
+        return ["the same command goes on where it stopped"]
     if found.finding is not None:
         return [f"trueup rules {found.finding.rule}", f"trueup fix -- {command}"]
     if found.verdict == "nothing fails":
         return [
             "say what is wrong with --fails-when, for example --fails-when 'loss>0.01' or --fails-when 'slower>1.2'"
         ]
+    if found.verdict in ("not of the layers", "not reproduced"):
+        return [f"trueup run -- {command}  shows what ran, and why"]
     return []
 
 

@@ -10,8 +10,10 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
+from trueup.runs.guard import Guard
 from trueup.runs.outcome import Outcome
 from trueup.runs.signals import Forwarding
 from trueup.runs.stacks import dump_stacks
@@ -73,13 +75,13 @@ def run_process(
     that their order stays); without a `folder` it is simply inherited.
     After `timeout` seconds the Python stacks of the tree are written to `folder/stacks` and every process of the tree
     is ended, by force after `grace` seconds. With `ends_all` so is what still runs `grace` seconds after a signal to
-    end, and what the command leaves running. `on_tick` is called about once a second. Raises CommandError when the
-    command cannot be started.
+    end, what the command leaves running, and its process group where this process is killed. `on_tick` is called about
+    once a second. Raises CommandError when the command cannot be started.
     """
     started = time.monotonic()
     streams = _open_streams(folder, pass_output)
     outputs = [streams[0], streams[-1]] if streams else []
-    with Forwarding(streams) as forwarding:
+    with Forwarding(streams) as forwarding, ExitStack() as guarded:
         try:
             process = _start(command, environment, [stream.child_end for stream in outputs], pass_output, cwd)
         except BaseException:
@@ -87,6 +89,8 @@ def run_process(
                 stream.abandon()
             raise
         forwarding.to_group(process.pid)
+        if ends_all:
+            guarded.enter_context(Guard(process.pid, grace))
         for stream in streams:
             stream.start()
         ended = threading.Event()

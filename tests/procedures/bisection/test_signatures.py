@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from made_up_jobs import crashed, found, hung, well
 
-from trueup.procedures.bisection.fails_when import FaultError, signature_from
+from trueup.procedures.bisection.fails_when import signature_from
 from trueup.procedures.bisection.oracle import Oracle
 from trueup.procedures.bisection.signatures import signature_of
 from trueup.schema.bisection import Signature
@@ -78,53 +78,6 @@ def test_the_worst_is_told_first() -> None:
     other = well(losses=[9.0, 8.0, 7.0])
     assert signature_of(other, [well(), well()]).kind == "loss"  # type: ignore[union-attr]
     assert signature_of(well(), [well(), well()]) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("error:CUDA error", "exception"),
-        ("error", "exception"),
-        ("exit:3", "exit"),
-        ("hang", "hang"),
-        ("oom", "memory"),
-        ("nan", "not finite"),
-        ("loss", "loss"),
-        ("loss>0.01", "loss"),
-        ("slower > 1.3", "slow"),
-        ("compile<90%", "coverage"),
-        ("attention<0.5", "coverage"),
-        ("compile/recompile-per-layer-object", "finding"),
-    ],
-)
-def test_a_fault_can_be_named(text: str, kind: str) -> None:
-    signature = signature_from(text)
-    assert signature.kind == kind
-    assert signature.given
-
-
-@pytest.mark.parametrize(
-    "text", ["", "slower", "loss<1", "gpu<0.5", "compile>0.5", "hang:now", "loss>often", "Error", "exit:soon"]
-)
-def test_what_names_no_fault_is_explained(text: str) -> None:
-    with pytest.raises(FaultError, match=r"names no fault|is no number"):
-        signature_from(text)
-
-
-def test_a_given_error_is_found_by_its_text() -> None:
-    oracle = Oracle(signature_from("error:same dtype"))
-    assert oracle.outcome(crashed("RuntimeError: expected the same DTYPE"))[0] == "fails"
-    assert oracle.outcome(crashed("RuntimeError: something else"))[0] == "unresolved"
-    assert oracle.outcome(well())[0] == "passes"
-
-
-def test_an_exit_code_can_be_given() -> None:
-    oracle = Oracle(signature_from("exit:3"))
-    assert oracle.outcome(Record(exit=Exit(code=3)))[0] == "fails"
-    assert oracle.outcome(Record(exit=Exit(code=4)))[0] == "unresolved"
-    assert oracle.outcome(crashed("ValueError: x"))[0] == "unresolved"
-    assert Oracle(signature_from("exit:1")).outcome(crashed("ValueError: x"))[0] == "fails"
-    assert Oracle(signature_from("exit")).outcome(crashed("ValueError: x"))[0] == "fails"
 
 
 def test_lost_coverage_counts_only_where_the_layer_is_on() -> None:

@@ -55,12 +55,41 @@ def test_a_script_that_exits_1_whatever_is_on_is_no_layers_fault() -> None:
 def test_a_job_without_layers_has_none_to_blame() -> None:
     result = bisect(Job(lambda on: crashed(ERROR), has=()), deep=False)
     assert result.verdict == "not of the layers"
+    assert result.signature is not None
+    assert result.signature.exception == "RuntimeError"
+    assert result.control == "fails"
+    assert result.record is not None
+
+
+def test_a_hang_of_a_job_without_layers_is_told_with_its_stacks() -> None:
+    result = bisect(Job(lambda on: hung(), has=()), deep=False)
+    assert result.verdict == "not of the layers"
+    assert result.signature is not None
+    assert result.signature.kind == "hang"
+    assert result.stacks == ("rank 0: all_reduce (distributed_c10d.py:3252), called from train.py:36",)
 
 
 def test_a_healthy_job_is_left_alone() -> None:
     result = bisect(Job(lambda on: well()), deep=False)
     assert result.verdict == "nothing fails"
     assert result.minimal == ()
+
+
+def test_a_job_that_shows_no_losses_is_not_said_to_have_the_same() -> None:
+    assert "losses are those" in bisect(Job(lambda on: well()), deep=False).why
+    assert "no losses were seen" in bisect(Job(lambda on: well(losses=()), has=()), deep=False).why
+
+
+def test_a_job_that_draws_no_seeds_is_told_to() -> None:
+    runs = iter(range(99))
+
+    def shows(on: frozenset[str]) -> Record:
+        number = next(runs)
+        return well(losses=[value * (1 + 0.1 * (number % 3)) for value in LOSSES])
+
+    result = bisect(Job(shows), deep=False)
+    assert result.verdict == "nothing fails"
+    assert "seeds" in result.why
 
 
 def test_a_finding_is_looked_for_when_the_job_ends_well() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from trueup.procedures.bisection.case import Case
+import msgspec
+
+from trueup.procedures.bisection.case import Case, NoCase, named_by
 from trueup.procedures.bisection.search import Search
 from trueup.procedures.bisection.stacks import stacks
 from trueup.procedures.bisection.trials import Trials
@@ -18,6 +20,8 @@ class Answer:
         self.why = ""
         self.case: Case | None = None
         self.search: Search | None = None
+        self.none: NoCase | None = None
+        """Why there is nothing to search."""
         self.order: tuple[bool | None, str | None] = (None, None)
         self.inside: list[Narrowed] = []
 
@@ -30,10 +34,9 @@ class Answer:
 
     def told(self) -> Bisection:
         """All that is known now."""
-        found = Bisection(verdict=self.verdict, why=self.why, probes=self.trials.made())
         case, search = self.case, self.search
         if case is None or search is None:
-            return found
+            return self._without_search()
         minimal = search.minimal if self.verdict in ("found", "not settled", "interrupted") else frozenset[str]()
         signature = case.oracle.signature
         return Bisection(
@@ -55,4 +58,21 @@ class Answer:
             command=case.job.command,
             notes=tuple(f"{layer} stays on: {why}" for layer, why in search.stays.items()),
             record=case.job,
+        )
+
+    def _without_search(self) -> Bisection:
+        """The verdict, and what the job as it is showed where it is known."""
+        found = Bisection(verdict=self.verdict, why=self.why, probes=self.trials.made())
+        none = self.none
+        if none is None or none.job is None:
+            return found
+        found = msgspec.structs.replace(found, command=none.job.command, record=none.job)
+        if none.signature is None:
+            return found
+        return msgspec.structs.replace(
+            found,
+            signature=none.signature,
+            control=none.control or "not run",
+            finding=named_by(none.signature, none.job),
+            stacks=stacks(none.job) if none.signature.kind == "hang" else (),
         )

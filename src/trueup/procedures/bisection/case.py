@@ -7,13 +7,14 @@ from typing import Literal
 
 import msgspec
 
+from trueup.procedures.agreement import agreement
 from trueup.procedures.bisection.layers import fixed, present, was_switched, without
 from trueup.procedures.bisection.oracle import Oracle
 from trueup.procedures.bisection.signatures import ended, finding_of, signature_of
 from trueup.procedures.bisection.suspects import Layers
 from trueup.procedures.bisection.trials import Trials
 from trueup.runs.probe import EAGER_RANDOM
-from trueup.schema.bisection import Attempt, Signature
+from trueup.schema.bisection import Attempt, Outcome, Signature
 from trueup.schema.finding import Finding
 from trueup.schema.record import Record
 
@@ -28,9 +29,23 @@ CHANGES_TRAINING = ("adapter",)
 class NoCase(Exception):
     """There is nothing to search: the message says why."""
 
-    def __init__(self, verdict: Literal["nothing fails", "not reproduced", "not of the layers"], why: str) -> None:
+    def __init__(
+        self,
+        verdict: Literal["nothing fails", "not reproduced", "not of the layers"],
+        why: str,
+        *,
+        job: Record | None = None,
+        signature: Signature | None = None,
+        control: Outcome | None = None,
+    ) -> None:
         super().__init__(why)
         self.verdict = verdict
+        self.job = job
+        """The last run of the job as it is."""
+        self.signature = signature
+        """What it showed."""
+        self.control = control
+        """Whether the run with all layers off showed the same."""
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,14 +69,19 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def finding(self) -> Finding | None:
         """The rule of the catalogue that names the fault."""
-        if self.oracle.signature.kind == "finding":
-            return finding_of(self.job, self.oracle.signature.rule)
-        errors = (each for each in self.job.findings if each.severity == "error" and each.confidence != "possible")
-        return next(errors, None)
+        return named_by(self.oracle.signature, self.job)
 
     def attempt(self, on: Layers) -> Attempt:
         """The job with these layers as it has them, and the others off."""
         return without(self.layers, on, self.environment)
+
+
+def named_by(signature: Signature, job: Record) -> Finding | None:
+    """The rule of the catalogue that names the fault of a job."""
+    if signature.kind == "finding":
+        return finding_of(job, signature.rule, notes=signature.given)
+    errors = (each for each in job.findings if each.severity == "error" and each.confidence != "possible")
+    return next(errors, None)
 
 
 def case_of(trials: Trials, fault: Signature | None, chosen: tuple[str, ...], say: Callable[[str], object]) -> Case:
@@ -79,7 +99,9 @@ def case_of(trials: Trials, fault: Signature | None, chosen: tuple[str, ...], sa
     trials.oracle = oracle
     layers = present(job, control, chosen)
     if not layers:
-        raise NoCase("not of the layers", "the job has no layer that can be switched off")
+        why = "the job has no layer that can be switched off"
+        seen = oracle.outcome(control)[0]
+        raise NoCase("not of the layers", why, job=job, signature=oracle.signature, control=seen)
     return Case(
         oracle=oracle, job=job, control=control, layers=layers, stays=fixed(layers, job), environment=environment
     )
@@ -108,7 +130,7 @@ def _failing(
             return job, oracle
     if fault is None and not job.exit.code:
         return job, None
-    raise NoCase("not reproduced", f"{TRIES} runs of the job as it is; the last: {ended(job)}")
+    raise NoCase("not reproduced", f"{TRIES} runs of the job as it is; the last: {ended(job)}", job=job)
 
 
 def _compared(
@@ -125,8 +147,20 @@ def _compared(
     job = trials.run([without((), frozenset(), environment)])[0]
     signature = fault or signature_of(job, controls)
     if signature is None:
-        raise NoCase("nothing fails", "the job ends well, nothing is found, and its losses are those of its control")
+        why = f"the job ends well, nothing is found, and {_alike(agreement(controls, [job]).verdict)}"
+        raise NoCase("nothing fails", why, job=job)
     oracle = Oracle(signature, controls)
     if oracle.outcome(job)[0] != "fails":
-        raise NoCase("not reproduced", oracle.outcome(job)[1])
+        raise NoCase("not reproduced", oracle.outcome(job)[1], job=job)
     return job, controls[0], oracle
+
+
+def _alike(verdict: str) -> str:
+    """In words, of losses that are not different."""
+    if verdict == "not compared":
+        return "no losses were seen that could be compared"
+    if verdict == "within noise":
+        return (
+            "its losses differ from the control's no more than those of two controls: set the job's seeds to tell more"
+        )
+    return "its losses are those of its control"

@@ -111,7 +111,7 @@ _AT_THE_END: Mapping[str, Callable[[Record, Signature], Judged]] = {
 
 
 def _finding(record: Record, signature: Signature) -> Judged:
-    same = finding_of(record, signature.rule)
+    same = finding_of(record, signature.rule, notes=signature.given)
     return ("fails", same.message) if same is not None else ("passes", f"no {signature.rule}")
 
 

@@ -44,7 +44,9 @@ def of_failure(record: Record) -> Signature:
     """How a run ended that did not end well."""
     rank = failed_first(record)
     if is_memory(record, rank):
-        return Signature(kind="memory", text=headline(rank.error) if rank and rank.error else "killed for its memory")
+        return Signature(
+            kind="memory", text=headline(rank.error) if rank and rank.error else "killed, as when memory runs out"
+        )
     if rank is None or rank.error is None:
         signal = f", by {record.exit.signal}" if record.exit.signal else ""
         return Signature(kind="exit", text=f"exit code {record.exit.code}{signal}")
@@ -96,9 +98,10 @@ def ended(record: Record) -> str:
     return f"exit code {record.exit.code}" if record.exit.code else "ended well"
 
 
-def finding_of(record: Record, rule: str | None) -> Finding | None:
-    """The finding of a rule, as severe as a warning."""
-    return next((each for each in record.findings if each.rule == rule and each.severity != "note"), None)
+def finding_of(record: Record, rule: str | None, *, notes: bool = False) -> Finding | None:
+    """The finding of a rule, as severe as a warning, or with `notes` of any severity."""
+    found = (each for each in record.findings if each.rule == rule and (notes or each.severity != "note"))
+    return next(found, None)
 
 
 def place_of(frame: str) -> str:

@@ -12,7 +12,8 @@ def stacks(record: Record) -> tuple[str, ...]:
 
 
 def _standing(rank: Rank) -> str | None:
-    innermost = next(iter(main_thread(rank.stack or "")), None)
+    frames = main_thread(rank.stack or "")
+    innermost = next((frame for frame in frames if "trueup_instrument/" not in frame.file), None)
     if innermost is None:
         return None
     told = f"{innermost.function} ({innermost.file.rpartition('/')[2]}:{innermost.line})"

@@ -44,7 +44,7 @@ def bisect(
     try:
         _walk(answer, fault, layers, at_once, deep, say)
     except NoCase as error:
-        answer.verdict, answer.why = error.verdict, str(error)
+        answer.verdict, answer.why, answer.none = error.verdict, str(error), error
     except OutOfRuns:
         answer.stop("not settled", f"{limit} runs were made, as many as are allowed")
     except Interrupted:
