@@ -20,6 +20,8 @@ from trueup.schema.record import Record
 MARKS = {"fails": ("fails", "error"), "passes": ("passes", "added"), "unresolved": ("?", "note")}
 """Outcome → how it is told, and its style."""
 LABEL = 9
+ROW = 160
+"""Letters of what a run showed, in the table of all of them."""
 
 
 def as_text(found: Bisection, *, width: int = 100, colour: bool = False, repro: str | None = None) -> str:
@@ -87,7 +89,7 @@ def facts(found: Bisection, repro: str | None) -> list[tuple[str, str]]:
     """(label, text) lines under the headline."""
     told: list[tuple[str, str]] = []
     if found.signature is not None:
-        told.append(("fault", f"{found.signature.kind}: {plain(found.signature.text)}"))
+        told.append(("fault", f"{found.signature.kind}: {shortened(found.signature.text)}"))
     if found.layers:
         told.append(("layers", ", ".join(found.layers)))
     if found.control != "not run":
@@ -132,7 +134,13 @@ def described(trial: Trial) -> str:
     """One line on a variant: what was on, how often it ran, how it ended."""
     what = " + ".join(trial.on) or "all off" if trial.stage == "search" else trial.name
     often = f", {trial.failed} of {trial.runs} fail" if trial.runs > 1 else ""
-    return f"{what}{often}: {plain(trial.why)}"
+    return f"{what.replace(':none', ' of nothing, to learn its parts')}{often}: {shortened(trial.why, ROW)}"
+
+
+def shortened(text: str, letters: int = 400) -> str:
+    """At most so many letters of a text, which is whole in the JSON."""
+    told = plain(text)
+    return told if len(told) <= letters else f"{told[: letters - 4].rstrip()} ..."
 
 
 def runs(found: Bisection) -> int:
