@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 
 from trueup.runs.executors import ExecutorError, executor_for
 
+CONFLICT = Path(__file__).parents[2] / "gauntlet" / "adapter" / "reentrant-checkpoint-no-graph" / "train.py"
 DRIVER = Path(__file__).with_name("ray_driver.py")
 WITHOUT = """
 import sys
@@ -139,3 +141,27 @@ def test_a_machine_with_another_disk_gets_a_copy(drive: Callable[[str], dict[str
 @network
 def test_what_no_machine_has_is_refused(drive: Callable[[str], dict[str, Any]]) -> None:
     assert "no machine of the Ray cluster has CPU=1,GPU=3" in drive("too much")["refused"]
+
+
+@slow
+@network
+def test_a_bisect_on_two_workers_of_which_one_is_lost_gives_the_same_answer(
+    tmp_path: Path, ray_folder: Path | None
+) -> None:
+    shutil.copy(CONFLICT, tmp_path / "train.py")
+    entries = filter(None, (str(ray_folder or ""), os.environ.get("PYTHONPATH")))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entries), "RAY_USAGE_STATS_ENABLED": "0"}
+    done = subprocess.run(
+        [sys.executable, str(DRIVER.with_name("ray_bisect.py")), sys.executable, "train.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert set(result["minimal"]) == {"adapter", "checkpointing"}
+    assert result["one_minimal"]
+    assert any("its worker was lost" in note for note in result["notes"]), result["notes"]
