@@ -94,16 +94,18 @@ class Window:
                     if state == EAGER:
                         name = modules.class_name(module)
                         eager_classes[name] = eager_classes.get(name, 0) + self.eager.get(id(module), 0)
-        blocks: dict[int, dict[str, Any]] = {}  # accelerate compiles blocks in a copy of the model that shares them
-        for root in took_part:
-            for name, block in modules.blocks_of(root):
-                blocks.setdefault(id(modules.bare(block)), self._block(name, block, status))
+        blocks: list[dict[str, Any]] = []
+        counted: set[int] = set()
+        for root in took_part:  # accelerate compiles blocks in a copy of the model that shares them
+            found = [(id(modules.bare(block)), name, block) for name, block in modules.blocks_of(root)]
+            blocks += [self._block(name, block, status) for key, name, block in found if key not in counted]
+            counted.update(key for key, _, _ in found)
         return {
             "modules": {
                 "roots": [modules.class_name(root) for root in took_part],
                 "root_eager": bool(outer) if took_part else None,
                 "outer_eager": outer,
-                "blocks": list(blocks.values()),
+                "blocks": blocks,
                 "parameters_total": total,
                 "parameters_compiled": compiled,
                 "eager": eager_classes,
