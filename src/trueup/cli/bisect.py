@@ -87,7 +87,7 @@ def bisect(
     json_file: Path | None,
     shape: str,
 ) -> int:
-    """Run COMMAND with ever other layers forced off, until the smallest set is left with which it fails as it did.
+    """Run COMMAND with other layers forced off each time, until the smallest set is left with which it fails as it did.
 
     \b
       trueup bisect -- torchrun --nproc-per-node 2 train.py

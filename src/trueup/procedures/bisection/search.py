@@ -81,15 +81,19 @@ class Search:
         return f"{self.hunt.belief:.0%} on {names}; about {left} runs are left, {minutes:.1f} minutes"
 
     def _keep_one(self) -> None:
-        """With all off the job ends otherwise: look for a layer that has to stay."""
+        """With all off the job ends otherwise: look for a layer that has to stay, best one with which it passes."""
+        outcomes: dict[str, Outcome] = {}
         for layer in self.case.layers:
-            if layer in self.given:
-                continue
-            self._try([self.given | {layer}])
-            outcome = self._seen[-1][1]
-            if outcome != "unresolved":
+            if layer not in self.given:
+                self._try([self.given | {layer}])
+                outcomes[layer] = self._seen[-1][1]
+                if outcomes[layer] == "passes":
+                    break
+        for wanted in ("passes", "fails"):
+            layer = next((each for each, outcome in outcomes.items() if outcome == wanted), "")
+            if layer:
                 self.stays[layer] = f"without it the job ends otherwise: {ended(self.case.control)}"
-                self.control = outcome
+                self.control = outcomes[layer]
                 self.hunt = self._new_hunt({})
                 for on, seen in self._seen:
                     self._learn(on, seen)

@@ -18,7 +18,7 @@ from trueup.procedures.bisection.trials import OutOfRuns, Run, Trials
 from trueup.procedures.probes import Interrupted
 from trueup.schema.bisection import Bisection, Signature
 
-LIMIT = 60
+LIMIT = 80
 """Runs of a bisect, unless another number is given."""
 
 Say = Callable[[str], object]
