@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 )
 @click.option("--resources", default="", metavar="NAME=N,...", help="What each run is given, as in CPU=4,GPU=1.")
 @click.option("--address", metavar="ADDRESS", help="Of the Ray cluster.  [default: RAY_ADDRESS, else a new one here]")
+@click.option(
+    "--inside", type=seconds, default="420", show_default=True, metavar="S", help="Seconds to look within the layers."
+)
 @click.option("--shallow", is_flag=True, help="Find the layers only: neither what within them, nor a reproduction.")
 @click.option(
     "--repro",
@@ -79,6 +82,7 @@ def bisect(
     kind: Literal["local", "ray"],
     resources: str,
     address: str | None,
+    inside: float,
     shallow: bool,
     repro_file: Path | None,
     fresh: bool,
@@ -153,7 +157,7 @@ def bisect(
                 at_once=1 if signature is not None and signature.kind == "slow" else executor.at_once,
                 limit=runs,
                 timeout=timeout,
-                deep=not shallow,
+                inside=0 if shallow else inside,
                 say=say,
             )
     except CommandError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -28,7 +29,7 @@ LEAST, LEAST_TO_COMPILE = 30.0, 120.0
 
 
 class OutOfRuns(Exception):
-    """As many runs were made as are allowed."""
+    """As many runs were made as are allowed, or the time for them is over; the message says which."""
 
 
 class Trials:
@@ -41,6 +42,8 @@ class Trials:
         self.rate = 1.0
         """Share of the runs in which the fault shows where it can, as far as it is known."""
         self.timeout = timeout
+        self.until = math.inf
+        """When no more run may begin, by `time.monotonic()`."""
         self.runs = 0
         self.limit = limit
         self._run = run
@@ -65,7 +68,9 @@ class Trials:
     def run(self, attempts: Sequence[Attempt], timeout: float | None = None) -> Sequence[Record]:
         """The records of one more run of each, of at most `timeout` seconds. Raises OutOfRuns."""
         if self.runs + len(attempts) > self.limit:
-            raise OutOfRuns
+            raise OutOfRuns(f"{self.limit} runs were made, as many as are allowed")
+        if time.monotonic() >= self.until:
+            raise OutOfRuns("the time to look within the layers is over")
         self.runs += len(attempts)
         records = self._run(attempts, timeout or self.timeout)
         for attempt, record in zip(attempts, records, strict=True):

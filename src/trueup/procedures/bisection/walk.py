@@ -6,6 +6,7 @@ then run alone, and without each of its layers: what is told is what was seen.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from trueup.procedures.bisection.answer import Answer
@@ -20,6 +21,8 @@ from trueup.schema.bisection import Bisection, Signature
 
 LIMIT = 80
 """Runs of a bisect, unless another number is given."""
+INSIDE = 420.0
+"""Seconds to look within the layers, unless another number is given."""
 
 Say = Callable[[str], object]
 
@@ -32,27 +35,30 @@ def bisect(
     at_once: int = 1,
     limit: int = LIMIT,
     timeout: float | None = None,
-    deep: bool = True,
+    inside: float = INSIDE,
     say: Say = lambda text: None,
 ) -> Bisection:
     """Find the smallest set of `layers` with which the job behind `run` fails as it does.
 
     `fault`: what is looked for, by default what the job shows. `at_once`: runs that may be made side by side. `limit`:
-    runs at most. `timeout`: seconds of each; by default it follows the control's. `deep`: look within the layers, too.
+    runs at most. `timeout`: seconds of each; by default it follows the control's. `inside`: seconds after which
+    no run within the layers begins; with 0 they are not looked at.
     """
     answer = Answer(Trials(run, limit=limit, timeout=timeout, say=say))
     try:
-        _walk(answer, fault, layers, at_once, deep, say)
+        _walk(answer, fault, layers, at_once, inside, say)
     except NoCase as error:
         answer.verdict, answer.why, answer.none = error.verdict, str(error), error
-    except OutOfRuns:
-        answer.stop("not settled", f"{limit} runs were made, as many as are allowed")
+    except OutOfRuns as error:
+        answer.stop("not settled", str(error))
     except Interrupted:
         answer.stop("interrupted", "ended before all was known")
     return answer.told()
 
 
-def _walk(answer: Answer, fault: Signature | None, layers: tuple[str, ...], at_once: int, deep: bool, say: Say) -> None:
+def _walk(
+    answer: Answer, fault: Signature | None, layers: tuple[str, ...], at_once: int, inside: float, say: Say
+) -> None:
     trials = answer.trials
     case = answer.case = case_of(trials, fault, layers, say)
     search = answer.search = Search(case, trials, at_once, say)
@@ -68,8 +74,9 @@ def _walk(answer: Answer, fault: Signature | None, layers: tuple[str, ...], at_o
         trials.rate = search.hunt.rate
         base = case.attempt(search.minimal | search.given)
         answer.order = order(trials, base.variant, names, case.job)
-        if deep:
-            say(f"within {' and '.join(names)}: at most {most_runs(trials, names)} runs")
-        for found in descend(trials, base, names, case.job) if deep else ():
+        if inside:
+            say(f"within {' and '.join(names)}: at most {most_runs(trials, names)} runs, {inside / 60:.0f} minutes")
+            trials.until = time.monotonic() + inside
+        for found in descend(trials, base, names, case.job) if inside else ():
             say(f"{found.layer}: {found.what} {found.answer}")
             answer.inside.append(found)
