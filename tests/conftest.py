@@ -1,5 +1,6 @@
 """Values with every field filled, made from the types, so that a new field is tested without being listed here."""
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -7,6 +8,11 @@ import pytest
 from msgspec import inspect
 
 from trueup.schema.record import Record
+
+with contextlib.suppress(
+    ImportError
+):  # Inductor asks for it within a test; it cannot replace a distutils that came first
+    import setuptools  # noqa: F401
 
 
 def filled(kind: inspect.Type, name: str = "") -> Any:

@@ -26,7 +26,9 @@ def packages_of(prefix: Path) -> dict:
 def test_of_this_environment():
     folders = dict.fromkeys(Path(each.locate_file("")) for each in importlib.metadata.distributions())
     found, _ = installed([folder for folder in folders if folder.is_dir()])
-    by_python = {normalised(each.name): each.version for each in importlib.metadata.distributions()}
+    by_python: dict[str, str] = {}
+    for each in importlib.metadata.distributions():  # setuptools puts a folder of its own last on the path
+        by_python.setdefault(normalised(each.name), each.version)
     assert {name: package.version for name, package in found.items()} == by_python
 
 

@@ -51,5 +51,5 @@ def test_a_hang_of_one_rank_is_found_with_its_stacks_and_leaves_no_process(tmp_p
     assert result["control"] == "passes"
     assert result["minimal"] == ["sharding"]
     assert [place.partition(":")[0] for place in result["stacks"]] == ["rank 0", "rank 1"]
-    assert result["stacks"][0].endswith("called from train.py:21")
+    assert all("called from train.py:" in place for place in result["stacks"])
     assert "stack" in done.stdout
