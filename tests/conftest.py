@@ -10,8 +10,6 @@ from msgspec import inspect
 from trueup.schema.record import Record
 
 with contextlib.suppress(ImportError):  # Inductor asks for it in a test; it replaces no distutils that came first
-    ImportError
-):  # Inductor asks for it within a test; it cannot replace a distutils that came first
     import setuptools  # noqa: F401
 
 
