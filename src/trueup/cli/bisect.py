@@ -10,7 +10,7 @@ import click
 
 from trueup.cli import exits
 from trueup.cli.output import format_option, is_coloured, json_option, printed_on, save, width_of, write
-from trueup.cli.parameters import output_file, seconds
+from trueup.cli.parameters import links_option, output_file, seconds
 
 if TYPE_CHECKING:
     from trueup.schema.bisection import Bisection
@@ -62,12 +62,7 @@ if TYPE_CHECKING:
     help="Where the reproduction goes.  [default: .trueup/bisect/<time>/repro.py]",
 )
 @click.option("--fresh", is_flag=True, help="Make all runs, also those that an earlier bisect of this job has made.")
-@click.option(
-    "--links",
-    is_flag=True,
-    help="Link large files and what lies outside of the working folder into the copies. A program other than Python "
-    "can then change them.",
-)
+@links_option()
 @click.option("--quiet", is_flag=True, help="Say nothing while the job is run.")
 @json_option()
 @format_option()

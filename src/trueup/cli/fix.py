@@ -10,7 +10,7 @@ import click
 
 from trueup.cli import exits
 from trueup.cli.output import format_option, is_coloured, json_option, printed_on, save, width_of, write
-from trueup.cli.parameters import copies_folder, output_file, probe_options, questions_of, seconds
+from trueup.cli.parameters import copies_folder, links_option, output_file, probe_options, questions_of, seconds
 
 if TYPE_CHECKING:
     from trueup.procedures.selection import Goal
@@ -72,12 +72,7 @@ WRITTEN = "# written by trueup fix"
     is_flag=True,
     help="First run the pip commands by which findings are cured that nothing else cures.",
 )
-@click.option(
-    "--links",
-    is_flag=True,
-    help="Link large files and what lies outside of the working folder into the copies. A program other than Python "
-    "can then change them.",
-)
+@links_option()
 @probe_options()
 @click.option("--quiet", is_flag=True, help="Say nothing while the job is run.")
 @format_option()

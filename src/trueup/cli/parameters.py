@@ -35,6 +35,15 @@ def probe_options() -> Callable[[Any], Any]:
     return lambda command: asked(parted(command))
 
 
+def links_option() -> Callable[[Any], Any]:
+    """`--links`, of the commands that run a job in copies of its folder."""
+    told = (
+        "Link large files and what lies outside of the working folder into the copies. A program other than Python can "
+        "then change them."
+    )
+    return click.option("--links", is_flag=True, help=told)
+
+
 def part(value: str) -> tuple[str, int]:
     """A token that parts documents: `eos=2`."""
     name, _, number = value.partition("=")

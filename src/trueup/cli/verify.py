@@ -11,7 +11,7 @@ import click
 
 from trueup.cli import exits
 from trueup.cli.output import format_option, is_coloured, json_option, printed_on, save, width_of, write
-from trueup.cli.parameters import seconds
+from trueup.cli.parameters import links_option, seconds
 from trueup.cli.run import VARIANT, chosen_variant
 
 if TYPE_CHECKING:
@@ -52,12 +52,7 @@ if TYPE_CHECKING:
     help="Optimizer steps of each run.",
 )
 @click.option("--timeout", type=seconds, metavar="S", help="End a run after S seconds.")
-@click.option(
-    "--links",
-    is_flag=True,
-    help="Link large files and what lies outside of the working folder into the copies. A program other than Python "
-    "can then change them.",
-)
+@links_option()
 @click.option("--quiet", is_flag=True, help="Say nothing while the job is run.")
 @json_option()
 @format_option()

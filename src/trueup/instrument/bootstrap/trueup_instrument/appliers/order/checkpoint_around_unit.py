@@ -31,18 +31,7 @@ def _fsdp2(switch: Switch, owner: ModuleType) -> None:
         switch.changed("the checkpoint is around the unit", modules.class_name(beneath))
         return beneath
 
-    inner = switch.guarded(inner)
-
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def fully_shard(module: Any, *args: Any, **kwargs: Any) -> Any:
-            several = isinstance(module, (list, tuple))
-            targets = [inner(each) or each for each in (module if several else [module])]
-            result = original(targets if several else targets[0], *args, **kwargs)
-            return result if several or targets[0] is module else module
-
-        return fully_shard
-
-    replace(owner, "fully_shard", make)
+    parts.shard_what_is_within(owner, switch.guarded(inner))
 
 
 def _fsdp1(switch: Switch, owner: ModuleType) -> None:

@@ -121,15 +121,4 @@ def _fully_shard(switch: Switch, compiled: Compiled, owner: ModuleType) -> None:
             switch.cannot("what is compiled in place meets the hooks of its unit in each call, whichever comes first")
         return module
 
-    inner = switch.guarded(inner)
-
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def fully_shard(module: Any, *args: Any, **kwargs: Any) -> Any:
-            several = isinstance(module, (list, tuple))
-            targets = [inner(each) or each for each in (module if several else [module])]
-            result = original(targets if several else targets[0], *args, **kwargs)
-            return result if several or targets[0] is module else module
-
-        return fully_shard
-
-    replace(owner, "fully_shard", make)
+    parts.shard_what_is_within(owner, switch.guarded(inner))

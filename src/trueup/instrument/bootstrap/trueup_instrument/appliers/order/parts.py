@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 
+from trueup_instrument.appliers.replacing import replace
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 FSDP = "torch.distributed.fsdp"
@@ -52,3 +55,18 @@ def within_adapter(module: Any) -> list[Any]:
 
 
 WITHIN = {"sharding": within_sharding, "checkpointing": within_checkpointing, "adapter": within_adapter}
+
+
+def shard_what_is_within(owner: Any, inner: Callable[[Any], Any]) -> None:
+    """Have `owner.fully_shard` take `inner(module)` of each module that it is given; who calls it gets the module."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def fully_shard(module: Any, *args: Any, **kwargs: Any) -> Any:
+            several = isinstance(module, (list, tuple))
+            targets = [inner(each) or each for each in (module if several else [module])]
+            result = original(targets if several else targets[0], *args, **kwargs)
+            return result if several or targets[0] is module else module
+
+        return fully_shard
+
+    replace(owner, "fully_shard", make)
